@@ -17,6 +17,7 @@
 #include "job/kernel_table.h"
 #include "machine/cluster_file.h"
 #include "measure/machine_bench.h"
+#include "model/model.h"
 #include "screen/print.h"
 
 namespace fourfold::cli {
@@ -91,9 +92,7 @@ measure::MachineBenchOptions options_of(const Subject& subject, std::int64_t hos
   options.seconds = arguments.is_quick ? 0.001 : arguments.seconds;
   options.is_quick = arguments.is_quick;
   for (const job::Job& job : subject.steps)
-    options.steps.push_back({&job.bundle(), job.config.is_of_pictures()
-                                                ? job.config.num_classes()
-                                                : job.config.gpt.vocab_size});
+    options.steps.push_back({&job.bundle(), model::data_facts(job.config.model()).num_labels});
   options.device_name = format("{} of {}", counted(options.threads, "core"), job::kernel_cpu());
   const HostFacts host = host_facts();
   options.memory_bytes =

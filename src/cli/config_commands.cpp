@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "config/explain.h"
+#include "config/family.h"
 #include "config/json_schema.h"
 #include "config/print.h"
 #include "config/template.h"
@@ -73,17 +74,26 @@ void config_check(const job::ConfigSource& source) {
 
 namespace {
 
-/// The size that is asked for, of a kind that there are templates of.
-std::string template_size(const ConfigNewArguments& arguments, bool is_unet) {
-  if (arguments.model != "gpt" && !is_unet)
-    throw UserError(
-        ExitCode::bad_config,
-        format("there is no template of a '{}'; choose --model gpt or --model unet{}",
-               arguments.model,
-               arguments.model == "vgg" ? ", or begin with configs/vgg-tiny.yaml" : ""));
-  const std::vector<std::string> sizes =
-      config::template_sizes(is_unet ? model::Kind::unet : model::Kind::gpt);
-  const std::string size = arguments.size.value_or(is_unet ? "1.2M" : "124M");
+/// The family that is asked for, of which there are templates.
+model::Kind template_kind(const ConfigNewArguments& arguments) {
+  const auto asked = config::kind_named(arguments.model);
+  if (asked && !config::template_sizes(*asked).empty()) return *asked;
+  std::vector<std::string> options;
+  for (const model::Kind kind : model::kinds)
+    if (!config::template_sizes(kind).empty())
+      options.push_back("--model " + config::kind_word(kind));
+  const std::string_view file = asked ? config::family_schema(*asked).example_file : "";
+  throw UserError(
+      ExitCode::bad_config,
+      format("there is no template of a '{}'; choose {}{}", arguments.model, join(options, " or "),
+             file.empty() ? std::string() : format(", or begin with {}", file)));
+}
+
+/// The size that is asked for.
+std::string template_size(const ConfigNewArguments& arguments, model::Kind kind) {
+  const std::vector<std::string> sizes = config::template_sizes(kind);
+  const std::string size =
+      arguments.size.value_or(std::string(config::family_schema(kind).usual_size));
   if (std::ranges::find(sizes, size) == sizes.end())
     throw UserError(ExitCode::bad_config, format("there is no size '{}' of a {}; choose one of {}",
                                                  size, arguments.model, join(sizes, ", ")));
@@ -94,8 +104,8 @@ std::string template_size(const ConfigNewArguments& arguments, bool is_unet) {
 
 void config_new(const ConfigNewArguments& arguments) {
   const std::string& file = arguments.output;
-  const bool is_unet = arguments.model == "unet";
-  const std::string size = template_size(arguments, is_unet);
+  const model::Kind kind = template_kind(arguments);
+  const std::string size = template_size(arguments, kind);
   const std::string text = config::template_yaml(size, file.empty() ? "FILE.yaml" : file);
   if (file.empty()) {
     screen::print_text(text);
@@ -105,17 +115,19 @@ void config_new(const ConfigNewArguments& arguments) {
     throw UserError(ExitCode::output_in_use,
                     format("{} is there already; choose another name, or remove it", file));
   write_file_atomic(file, text);
-  if (is_unet) {
+  const model::Family& family = model::family(kind);
+  const std::string title(family.title);
+  if (family.reads == model::Reads::pictures) {
     screen::print(
-        "%s: a U-Net of %s parameters; for pictures of yours set data.path; then: fourfold train "
+        "%s: a %s of %s parameters; for pictures of yours set data.path; then: fourfold train "
         "%s\n",
-        file.c_str(), size.c_str(), file.c_str());
+        file.c_str(), title.c_str(), size.c_str(), file.c_str());
     return;
   }
   screen::print(
-      "%s: a GPT of %s parameters that reads data/bible.txt; for a text of yours set data.path%s; "
+      "%s: a %s of %s parameters that reads data/bible.txt; for a text of yours set data.path%s; "
       "then: fourfold train %s\n",
-      file.c_str(), size.c_str(),
+      file.c_str(), title.c_str(), size.c_str(),
       config::template_vocabulary(size) > 0
           ? format(", and data.tokenizer to one of up to {} tokens, as `fourfold data "
                    "train-tokenizer` makes them",

@@ -140,7 +140,7 @@ void eval_text(const EvalArguments& arguments, const rundir::TrainedModel& model
 
 void eval(const EvalArguments& arguments) {
   const rundir::TrainedModel model = rundir::open_trained_model(arguments.run_dir, arguments.step);
-  if (model.config.kind == model::Kind::unet)
+  if (model.config.family().makes == model::Makes::pictures)
     eval_pictures(arguments, model);
   else
     eval_text(arguments, model);

@@ -13,6 +13,7 @@
 #include "data/source.h"
 #include "job/job.h"
 #include "job/serving_config.h"
+#include "model/model.h"
 #include "run/executor.h"
 #include "screen/print.h"
 #include "screen/progress_line.h"
@@ -86,7 +87,7 @@ void eval_pictures(const EvalArguments& arguments, const rundir::TrainedModel& m
   if (!arguments.json)
     line.emplace(
         screen::terminal_of(STDOUT_FILENO, screen::ColorChoice::automatic, arguments.variable));
-  const std::int64_t times = job.config.unet.diffusion.steps;
+  const std::int64_t times = model::diffusion(job.config.model())->steps;
   const train::PictureBound bound = train::bound_of_pictures(
       executor, *source, times, arguments.pictures, [&](double done, std::int64_t pictures) {
         if (line)

@@ -40,6 +40,15 @@ std::int64_t num_parameters(const checkpoint::StoredModel& model) {
   return count;
 }
 
+/// The only family that there is a form of there.
+model::GptSpec gpt2_of(const rundir::TrainedModel& model) {
+  const model::Spec spec = model.config.model();
+  if (const auto* gpt = std::get_if<model::GptSpec>(&spec)) return *gpt;
+  throw UserError(ExitCode::bad_config,
+                  format("--format hf writes a GPT-2, and {} is of model.kind = {}; leave it out",
+                         model.path, config::kind_word(model.config.kind)));
+}
+
 /// What is to be said of its tokenizer.
 std::vector<std::string> export_hf(const ExportArguments& arguments, rundir::TrainedModel& model,
                                    const AtomicFolder& folder) {
@@ -50,7 +59,7 @@ std::vector<std::string> export_hf(const ExportArguments& arguments, rundir::Tra
   options.end_of_text = tokenizer->end_of_document().value_or(-1);
   if (!arguments.max_shard_size.empty())
     options.max_file_bytes = parse_size(arguments.max_shard_size);
-  interop::export_gpt2(*model.parameters, model.config.gpt, options, folder.staging());
+  interop::export_gpt2(*model.parameters, gpt2_of(model), options, folder.staging());
   return data::write_tokenizer_files(model.tokenizer, folder);
 }
 
@@ -86,7 +95,7 @@ void export_model(const ExportArguments& arguments) {
                     ? "; transformers reads them with GPT2LMHeadModel.from_pretrained"
                     : "");
   for (const std::string& note : notes) screen::print("note: %s\n", note.c_str());
-  if (arguments.format == "hf" && !model.config.gpt.bias)
+  if (arguments.format == "hf" && !gpt2_of(model).bias)
     screen::print(
         "%s: model.bias is false and GPT-2 has biases: they are written as zeros, which "
         "compute the same\n",

@@ -17,6 +17,7 @@
 #include "generate/prompt.h"
 #include "job/job.h"
 #include "job/serving_config.h"
+#include "model/model.h"
 #include "run/executor.h"
 #include "rundir/trained_model.h"
 #include "screen/print.h"
@@ -103,7 +104,7 @@ void write_texts(const GenerateArguments& arguments, const rundir::TrainedModel&
   // An error comes before the prompt is printed.
   const bool is_given = arguments.prompt || !arguments.prompt_file.empty();
   const auto cut = generate::cut_of_prompt(
-      spec, *tokenizer, model.config.gpt.max_position_embeddings,
+      spec, *tokenizer, model::longest_text(model.config.model()),
       is_given ? "the prompt" : "sample.prompt of the run (give another with --prompt)");
   if (cut) screen::tell(*cut);
   const job::Job job =
@@ -131,7 +132,7 @@ void write_texts(const GenerateArguments& arguments, const rundir::TrainedModel&
 
 void generate(const GenerateArguments& arguments) {
   const rundir::TrainedModel model = rundir::open_trained_model(arguments.run_dir, arguments.step);
-  if (model.config.kind != model::Kind::unet) return write_texts(arguments, model);
+  if (model.config.family().makes != model::Makes::pictures) return write_texts(arguments, model);
   refuse({{"--prompt", arguments.prompt.has_value()},
           {"--prompt-file", !arguments.prompt_file.empty()},
           {"--tokens", arguments.tokens.has_value()},

@@ -16,6 +16,7 @@
 #include "generate/pictures.h"
 #include "job/job.h"
 #include "job/serving_config.h"
+#include "model/model.h"
 #include "run/executor.h"
 #include "screen/print.h"
 #include "screen/progress_line.h"
@@ -41,8 +42,9 @@ config::Config config_of(const GenerateArguments& arguments, const config::Confi
                          std::int64_t count) {
   config::Config config =
       job::picture_config(trained, {arguments.threads, arguments.device}, count);
-  model::SamplingSpec& sampling = config.unet.diffusion.sampling;
-  const std::int64_t all = config.unet.diffusion.steps;
+  model::Spec making = config.model();
+  model::SamplingSpec& sampling = model::diffusion(making)->sampling;
+  const std::int64_t all = model::diffusion(making)->steps;
   if (arguments.steps) sampling.steps = *arguments.steps;
   if (arguments.sampler)
     sampling.sampler = *arguments.sampler == "ddpm" ? model::Sampler::ddpm : model::Sampler::ddim;
@@ -53,27 +55,29 @@ config::Config config_of(const GenerateArguments& arguments, const config::Confi
                            "for all of them",
                            sampling.steps, all));
   if (sampling.steps == 0) sampling.steps = all;
+  config.set_model(making);
   config::share_values(config);
   return config;
 }
 
 generate::PictureSpec spec_of(const GenerateArguments& arguments, const config::Config& config,
                               std::int64_t count) {
-  const model::UnetSpec& unet = config.unet;
-  if (arguments.label && !unet.class_conditional)
+  const model::Spec making = config.model();
+  const std::int64_t classes = model::data_facts(making).num_labels;
+  if (arguments.label && !model::is_told_labels(making))
     throw UserError(ExitCode::bad_config,
-                    format("--class {}: the model was not told classes (unet.class_conditional = "
+                    format("--class {}: the model was not told classes ({}.class_conditional = "
                            "false); leave it out",
-                           *arguments.label));
-  if (arguments.label && *arguments.label >= unet.num_classes)
+                           *arguments.label, config::kind_word(config.kind)));
+  if (arguments.label && *arguments.label >= classes)
     throw UserError(ExitCode::bad_config,
                     format("--class {}: the model knows {} classes; expected at most {}",
-                           *arguments.label, unet.num_classes, unet.num_classes - 1));
+                           *arguments.label, classes, classes - 1));
   generate::PictureSpec spec{.count = count,
-                             .steps = unet.diffusion.sampling.steps,
+                             .steps = model::diffusion(making)->sampling.steps,
                              .seed = arguments.seed.value_or(config.sample.seed),
                              .label = std::nullopt,
-                             .num_labels = unet.num_classes};
+                             .num_labels = classes};
   if (arguments.label) spec.label = static_cast<std::int32_t>(*arguments.label);
   return spec;
 }
@@ -116,7 +120,8 @@ void generate_pictures(const GenerateArguments& arguments, const rundir::Trained
   });
   line.reset();
   write_pictures(arguments, pictures);
-  const bool is_ddim = job.config.unet.diffusion.sampling.sampler == model::Sampler::ddim;
+  const model::Spec making = job.config.model();
+  const bool is_ddim = model::diffusion(making)->sampling.sampler == model::Sampler::ddim;
   screen::print("%s: %s of %s by %s of %s, %s of %s, seed %llu, in %s\n",
                 (arguments.output.empty() ? arguments.folder : arguments.output).c_str(),
                 counted(count, "picture").c_str(), pictures.shape.text().c_str(),

@@ -51,13 +51,12 @@ Priced priced(job::Job job) {
   const plan::Batching& b = job.plan.batching;
   const double model_flops =
       model::model_flops_per_step(job.config.model(), b.global_batch, b.length);
-  const bool is_text = job.config.kind == model::Kind::gpt;
   Priced result{{},
                 {.name = job.config.name,
                  .model_flops = model_flops,
                  .hardware_flops = model_flops,
                  .items = b.global_batch * b.length,
-                 .unit = is_text ? "tokens" : "pictures"}};
+                 .unit = model::items_word(job.config.family().reads)}};
   if (const auto again = job::recomputed_flops_per_step(job)) *result.step.hardware_flops += *again;
   result.job = std::move(job.programs);
   return result;

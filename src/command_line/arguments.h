@@ -9,6 +9,7 @@
 
 #include "comm/launcher.h"
 #include "job/config_source.h"
+#include "model/model_spec.h"
 
 namespace fourfold::command_line {
 
@@ -234,7 +235,7 @@ struct ConfigExplainArguments {
 
 /// Writes a commented configuration to start from.
 struct ConfigNewArguments {
-  std::string model = "gpt";
+  std::string model{model::families.front().name};
   std::optional<std::string> size;  // none: the usual one of the model
   std::string output;               // empty: standard output
 };

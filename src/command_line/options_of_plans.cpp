@@ -58,9 +58,7 @@ void add_config(CLI::App& app, Commands& commands) {
   make->add_option("--model", commands.config_new.model, "The family of the model")
       ->capture_default_str();
   make->add_option("--size", commands.config_new.size,
-                   "Parameters: " + join(config::template_sizes(model::Kind::gpt), ", ") +
-                       " (default: 124M); of a unet " +
-                       join(config::template_sizes(model::Kind::unet), ", "));
+                   "Parameters: " + config::template_sizes_text());
   make->add_option("-o,--output", commands.config_new.output,
                    "A new file (default: standard output)");
   make->callback(

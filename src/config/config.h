@@ -53,10 +53,12 @@ struct Config {
   std::string log_level = "info";        // "debug", "info", "warning" or "error"
   bool tensorboard = false;              // writes event files
   std::optional<std::int64_t> micro_batch_size;  // none: all samples of a rank at once
-  model::Kind kind = model::Kind::gpt;
-  model::GptSpec gpt;  // vocab_size 0: the tokenizer's, which cli/ knows
-  model::VggSpec vgg;  // of a picture and classes that are left open cli/ knows
-  model::UnetSpec unet;
+  /// Which family counts, and the settings of each under its word: Config::gpt, a GptSpec, and so
+  /// on. What a model leaves to the data is 0 or empty until it is known.
+  model::Kind kind = {};
+#define FOURFOLD_FAMILY(word, Spec) model::Spec word;
+  FOURFOLD_FAMILIES(FOURFOLD_FAMILY)
+#undef FOURFOLD_FAMILY
   /// The type of the residual stream: that of the computation, or f32 beside bf16. share_values
   /// tells the model.
   DType residual = DType::f32;
@@ -70,25 +72,12 @@ struct Config {
   Origins origins;  // where the values were given
   bool operator==(const Config&) const = default;
 
-  /// The spec of its kind.
-  model::Spec model() const {
-    if (kind == model::Kind::vgg) return vgg;
-    return kind == model::Kind::unet ? model::Spec(unet) : model::Spec(gpt);
-  }
-  bool is_of_pictures() const { return kind != model::Kind::gpt; }
-  /// Height, width and channels of what a model of pictures looks at, or nothing yet.
-  std::vector<std::int64_t>& picture() {
-    return kind == model::Kind::unet ? unet.picture : vgg.picture;
-  }
-  const std::vector<std::int64_t>& picture() const {
-    return kind == model::Kind::unet ? unet.picture : vgg.picture;
-  }
-  std::int64_t& num_classes() {
-    return kind == model::Kind::unet ? unet.num_classes : vgg.num_classes;
-  }
-  std::int64_t num_classes() const {
-    return kind == model::Kind::unet ? unet.num_classes : vgg.num_classes;
-  }
+  /// What the family of the model is.
+  const model::Family& family() const { return model::family(kind); }
+  /// The model. A copy: whoever changes it gives it back.
+  model::Spec model() const;
+  void set_model(const model::Spec& given);
+  bool has_wide_residual() const { return plan.compute == DType::bf16 && residual == DType::f32; }
 };
 
 /// "gpt": how model.kind names it.

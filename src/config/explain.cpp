@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/text.h"
+#include "config/family.h"
 #include "config/schema.h"
 #include "config/sources.h"
 #include "config/suggest.h"
@@ -59,7 +60,7 @@ std::string explain_key(const Key& key) {
   row("default", default_words(key));
   row("unit", key.unit);
   row("cost", key.cost);
-  row("model", key.kinds.empty() ? "" : kind_words(key) + " alone");
+  row("model", key.kinds.empty() ? "" : kind_words(key.kinds) + " alone");
   row("elsewhere", join(key.elsewhere, ", "));
   row("in a file", example_in_file(key));
   row("or", format("--set '{}={}'", key.path, example_of(key)));
@@ -111,7 +112,7 @@ std::string keys_markdown() {
   for (const Key& key : keys())
     text += format("| `{}` | {} | {} | {} | {} | {} | {} |\n", key.path, type_words(key),
                    key.derived_words.empty() ? format("`{}`", key.fallback) : key.derived_words,
-                   key.unit, kind_words(key), key.meaning, key.cost);
+                   key.unit, kind_words(key.kinds), key.meaning, key.cost);
   text +=
       "\n## Names in other tools\n\nNone of these is read; each is answered with ours.\n\n"
       "| ours | elsewhere |\n|---|---|\n";

@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "config/family.h"
 #include "plan/make_mesh.h"
 
 namespace fourfold::config {
@@ -16,20 +17,6 @@ std::int64_t divisor_below(std::int64_t number, std::int64_t limit) {
   for (std::int64_t candidate = std::min(number, limit); candidate > 1; --candidate)
     if (number % candidate == 0) return candidate;
   return 1;
-}
-
-/// The key that says how many rows or columns a tensor has, by the names that models give.
-std::string size_key_of(model::Kind kind, const std::string& tensor, bool is_rows) {
-  if (kind == model::Kind::unet) return "unet.channels";
-  if (kind == model::Kind::vgg) {
-    // The rows of the first linear layer are what the convolutions give.
-    const bool is_first = tensor.starts_with("linear.0.") && is_rows;
-    return tensor.starts_with("conv.") || is_first ? "vgg.widths" : "vgg.hidden";
-  }
-  // The ffn width is the columns of the first matrix of an MLP and the rows of the second one.
-  const bool is_ffn =
-      tensor.find(".mlp.") != std::string::npos && is_rows == tensor.ends_with(".down.weight");
-  return is_ffn ? "model.ffn_hidden_size" : "model.hidden_size";
 }
 
 std::string joined(const std::vector<std::int64_t>& numbers, std::string_view separator) {
@@ -175,7 +162,7 @@ struct Words {
   InfeasibleText operator()(const plan::Indivisible& problem) const {
     const std::string key = "parallel.tensor." + problem.axis;
     const bool is_rows = problem.side == plan::Indivisible::Side::rows;
-    const std::string size_key = size_key_of(kind, problem.tensor, is_rows);
+    const std::string size_key = family_schema(kind).size_key(problem.tensor, is_rows);
     return {{key, size_key},
             format("{} = {} does not divide the {} {} of {} that a rank would hold (see {}); "
                    "degrees that do: {}",
@@ -199,7 +186,7 @@ struct Words {
   }
 
   InfeasibleText operator()(const plan::PaddedTransfer& problem) const {
-    const std::string key = kind == model::Kind::vgg ? "vgg.num_classes" : "model.vocab_size";
+    const std::string& key = family_schema(kind).labels_key;
     return {
         {key},
         format("several stages use {}, whose {} rows leave one of {} ranks of a stage without any; "

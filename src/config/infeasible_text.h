@@ -13,6 +13,8 @@ struct InfeasibleText {
   std::vector<std::string> keys;
   std::string message;  // one line: what, then after a semicolon what to do
 };
-InfeasibleText in_words(const plan::Problem& problem, model::Kind kind = model::Kind::gpt);
+
+/// `kind` says whose keys are named; the first family unless given.
+InfeasibleText in_words(const plan::Problem& problem, model::Kind kind = {});
 
 }  // namespace fourfold::config

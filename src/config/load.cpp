@@ -10,11 +10,13 @@
 #include "base/text.h"
 #include "base/yaml.h"
 #include "config/config.h"
+#include "config/family.h"
 #include "config/rules.h"
 #include "config/schema.h"
 #include "config/sources.h"
 #include "config/suggest.h"
 #include "config/value.h"
+#include "model/model.h"
 
 namespace fourfold::config {
 namespace {
@@ -177,9 +179,9 @@ class Loader {
       if (applies(key, config_) || wrong_.contains(path)) continue;
       problems_.push_back(setting.document->problem_at(
           setting.place,
-          format("{} is a setting of {}, but model.kind = {}", path, kind_words(key),
+          format("{} is a setting of {}, but model.kind = {}", path, kind_words(key.kinds),
                  kind_word(config_.kind)),
-          format("leave {} out, or set model.kind = {}", path, kind_words(key))));
+          format("leave {} out, or set model.kind = {}", path, kind_words(key.kinds))));
       wrong_.insert(path);
     }
   }
@@ -284,7 +286,8 @@ std::int64_t micro_batch_of(std::int64_t samples, const plan::PipelineSpec& pipe
 
 /// Without a folder and an ending: "gpt-tiny".
 std::string run_name_of(std::span<const std::string> files) {
-  return files.empty() ? "gpt" : std::filesystem::path(files.back()).stem().string();
+  return files.empty() ? kind_word(model::Kind())
+                       : std::filesystem::path(files.back()).stem().string();
 }
 
 }  // namespace
@@ -299,16 +302,18 @@ void share_values(Config& config) {
   config.train.run_name = config.name;
   config.train.run_dir = config.dir;
   config.train.seed = config.data.seed = config.sample.seed = config.seed;
-  config.gpt.wide_residual = config.plan.compute == DType::bf16 && config.residual == DType::f32;
-  const bool is_text = config.kind == model::Kind::gpt;
-  config.sample.capacity = is_text ? config.gpt.max_position_embeddings : 0;
+  config.set_model(model::with_wide_residual(config.model(), config.has_wide_residual()));
+  const model::Spec model = config.model();
+  const bool is_text = config.family().reads == model::Reads::text;
+  config.sample.capacity = model::longest_text(model);
   config.plan.seq_length = is_text ? config.data.seq_length : 1;
+  const auto [num_labels, picture] = model::data_facts(model);
+  const bool has_words = config.data.format == data::Format::text;
   config.data.samples_per_step = config.plan.global_batch_size;
-  config.data.vocab_size = config.data.format == data::Format::text ? 0 : config.gpt.vocab_size;
+  config.data.vocab_size = is_text && !has_words ? num_labels : 0;
   config.data.is_of_pictures = !is_text;
-  const std::vector<std::int64_t>& picture = config.picture();
   if (picture.size() == 3) config.data.picture = {picture[0], picture[1], picture[2]};
-  config.data.num_classes = config.num_classes();
+  config.data.num_classes = is_text ? 0 : num_labels;
 }
 
 Config load(std::span<const std::string> files, std::span<const std::string> sets,

@@ -13,20 +13,9 @@ namespace {
 
 using enum ResumeClass;
 
-/// By key, or by section where it ends with a dot; the longest that fits counts.
+/// By key, or by section where it ends with a dot; the longest that fits counts. Rows that say
+/// their class themselves, as those of the families do, are not looked up here.
 constexpr std::pair<std::string_view, ResumeClass> classes[] = {
-    {"model.", fixed},
-    {"model.dropout", overridable},
-    {"vgg.", fixed},
-    {"vgg.dropout", overridable},
-    {"unet.", fixed},
-    {"unet.dropout", overridable},
-    {"diffusion.", fixed},
-    {"diffusion.bound_weight", overridable},
-    {"diffusion.average_decay", overridable},
-    {"diffusion.sampling", free},
-    {"diffusion.sampling_steps", free},
-    {"diffusion.eta", free},
     {"data.", overridable},
     {"data.tokenizer", fixed},
     {"data.tokenizer_path", free},  // its content is compared: cli/resume.cpp
@@ -59,6 +48,7 @@ bool follows(const Origin& origin) {
 }  // namespace
 
 ResumeClass resume_class(std::string_view key) {
+  if (const Key* row = find_key(key); row != nullptr && row->on_resume) return *row->on_resume;
   const std::pair<std::string_view, ResumeClass>* best = nullptr;
   for (const auto& entry : classes) {
     const bool is_section = entry.first.ends_with('.');

@@ -8,14 +8,9 @@
 
 #include "config/compare.h"
 #include "config/config.h"
+#include "config/schema.h"
 
 namespace fourfold::config {
-
-enum class ResumeClass {
-  free,         // where and how it runs, how long, what it tells
-  overridable,  // changes what is learned: only when the user says so
-  fixed         // the checkpoint would not fit
-};
 
 /// The class of any key of the schema.
 ResumeClass resume_class(std::string_view key);

@@ -6,14 +6,22 @@
 #include <utility>
 
 #include "base/text.h"
+#include "config/family.h"
 #include "config/rules_words.h"
 
 namespace fourfold::config {
 namespace {
 
+std::vector<Rule> family_rules() {
+  std::vector<Rule> all;
+  for (const model::Kind kind : model::kinds)
+    std::ranges::copy(family_schema(kind).rules, std::back_inserter(all));
+  return all;
+}
+
 std::vector<Rule> all_rules() {
   std::vector<Rule> all;
-  for (const auto& part : {parallel_rules, model_rules, data_rules, train_rules})
+  for (const auto& part : {parallel_rules, family_rules, data_rules, train_rules})
     std::ranges::move(part(), std::back_inserter(all));
   return all;
 }

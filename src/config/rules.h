@@ -30,7 +30,4 @@ std::span<const Rule> rules();
 /// but there is nothing to compute with.
 void refuse_signals(const Config& config);
 
-/// What is wrong with the pictures of a VGG, once their size is known: with what to do.
-std::optional<std::string> picture_fault(const Config& config);
-
 }  // namespace fourfold::config

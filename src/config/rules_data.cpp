@@ -1,16 +1,29 @@
 // Relations between the keys of data, and with the model that reads it.
+#include "config/family.h"
 #include "config/rules_words.h"
 #include "config/schema.h"
+#include "model/model.h"
 
 namespace fourfold::config {
 namespace {
 
+/// How many labels the model is set to have; 0: as many as the data.
+std::int64_t num_labels(const Config& c) {
+  return model::data_facts(c.model()).num_labels;
+}
+
 Verdict synthetic_has_vocabulary(const Config& c) {
-  if (c.data.format != data::Format::synthetic || c.gpt.vocab_size > 0) return std::nullopt;
+  if (c.data.format != data::Format::synthetic || num_labels(c) > 0) return std::nullopt;
+  const std::string& key = family_schema(c.kind).labels_key;
   return Finding{
-      "data.format = synthetic has no tokenizer, so model.vocab_size must say how many tokens "
-      "there are",
-      "set model.vocab_size, for example 256 (50257 as GPT-2)"};
+      format("data.format = synthetic has no tokenizer, so {} must say how many tokens there are",
+             key),
+      format("set {}, for example 256 (50257 as GPT-2)", key)};
+}
+
+Verdict samples_fit_model(const Config& c) {
+  return at_most("data.seq_length", c.data.seq_length, family_schema(c.kind).length_key,
+                 model::longest_text(c.model()));
 }
 
 Verdict synthetic_has_no_sample(const Config& c) {
@@ -50,12 +63,14 @@ Verdict data_have_path(const Config& c) {
 }
 
 Verdict data_are_of_the_kind(const Config& c) {
-  const bool is_text = c.kind == model::Kind::gpt;
+  const bool is_text = c.family().reads == model::Reads::text;
   const bool fits = c.data.format == data::Format::synthetic ||
                     is_text == (c.data.format != data::Format::pictures);
   if (fits) return std::nullopt;
-  return is_text ? Finding{"model.kind = gpt reads text, but data.format = pictures",
-                           "set model.kind = vgg or unet, or another data.format"}
+  return is_text ? Finding{format("model.kind = {} reads text, but data.format = pictures",
+                                  kind_word(c.kind)),
+                           format("set model.kind = {}, or another data.format",
+                                  kind_words(kinds_that_read(model::Reads::pictures)))}
                  : Finding{format("model.kind = {} looks at pictures, but data.format is of text",
                                   kind_word(c.kind)),
                            "set data.format = pictures, or synthetic"};
@@ -69,12 +84,14 @@ Verdict pictures_have_path(const Config& c) {
 
 Verdict synthetic_has_pictures(const Config& c) {
   if (c.data.format != data::Format::synthetic) return std::nullopt;
-  if (c.picture().size() == 3 && c.num_classes() > 0) return std::nullopt;
-  const std::string kind = kind_word(c.kind);
-  return Finding{format("data.format = synthetic is of no size of its own, but {}.{} is open", kind,
-                        c.picture().empty() ? "picture" : "num_classes"),
-                 c.picture().empty() ? format("set {}.picture, for example [32, 32, 3]", kind)
-                                     : format("set {}.num_classes, for example 10", kind)};
+  const model::DataFacts facts = model::data_facts(c.model());
+  if (facts.picture.size() == 3 && facts.num_labels > 0) return std::nullopt;
+  const FamilySchema& family = family_schema(c.kind);
+  const bool has_picture = !facts.picture.empty();
+  return Finding{format("data.format = synthetic is of no size of its own, but {} is open",
+                        has_picture ? family.labels_key : family.picture_key),
+                 has_picture ? format("set {}, for example 10", family.labels_key)
+                             : format("set {}, for example [32, 32, 3]", family.picture_key)};
 }
 
 Verdict synthetic_validates_itself(const Config& c) {
@@ -111,30 +128,56 @@ Verdict bytes_fit_vocabulary(const Config& c) {
   const bool is_byte =
       c.data.format == data::Format::text && c.data.tokenizer == data::TokenizerKind::byte;
   constexpr std::int64_t bytes = 256;
-  if (!is_byte || c.gpt.vocab_size == 0 || c.gpt.vocab_size >= bytes) return std::nullopt;
-  return Finding{
-      format("data.tokenizer = byte has 256 tokens, but model.vocab_size = {}", c.gpt.vocab_size),
-      "leave model.vocab_size out, or set it to at least 256"};
+  const std::int64_t tokens = num_labels(c);
+  if (!is_byte || tokens == 0 || tokens >= bytes) return std::nullopt;
+  const std::string& key = family_schema(c.kind).labels_key;
+  return Finding{format("data.tokenizer = byte has 256 tokens, but {} = {}", key, tokens),
+                 format("leave {} out, or set it to at least 256", key)};
+}
+
+/// The rules between data and the keys of one family that is fed text.
+void add_rules_of_text(std::vector<Rule>& rules, const FamilySchema& family) {
+  rules.push_back({{family.labels_key, "data.format"}, synthetic_has_vocabulary});
+  rules.push_back({{"data.seq_length", family.length_key}, samples_fit_model});
+  rules.push_back({{"data.tokenizer", family.labels_key, "data.format"}, bytes_fit_vocabulary});
+}
+
+void add_rules_of_pictures(std::vector<Rule>& rules, const FamilySchema& family) {
+  rules.push_back({{"data.format", "data.path", family.picture_key}, pictures_have_path});
+  rules.push_back({{"data.format", family.picture_key, family.labels_key}, synthetic_has_pictures});
 }
 
 }  // namespace
 
+Rule rule_of_picture(const std::string& picture_key) {
+  return {{picture_key}, [picture_key](const Config& c) -> Verdict {
+            const std::vector<std::int64_t> picture = model::data_facts(c.model()).picture;
+            if (picture.empty()) return std::nullopt;
+            if (picture.size() != 3)
+              return Finding{format("{} has {} numbers, expected height, width and channels",
+                                    picture_key, picture.size()),
+                             "for example [32, 32, 3]"};
+            if (const auto fault = data::fault_of({picture[0], picture[1], picture[2]}))
+              return Finding{format("{} {}", picture_key, *fault), "for example [32, 32, 3]"};
+            return std::nullopt;
+          }};
+}
+
 std::vector<Rule> data_rules() {
-  return {
-      {{"model.vocab_size", "data.format"}, synthetic_has_vocabulary},
+  std::vector<Rule> rules = {
       {{"sample.tokens", "data.format"}, synthetic_has_no_sample},
       {{"data.mask_documents", "data.restart_positions", "data.format"}, documents_are_in_data},
       {{"data.path", "data.blend", "data.format"}, data_have_path},
       {{"data.validation", "data.format"}, synthetic_validates_itself},
       {{"data.blend", "data.format"}, blend_is_of_sets},
       {{"data.format", "model.kind"}, data_are_of_the_kind},
-      {{"data.format", "data.path", "vgg.picture"}, pictures_have_path},
-      {{"data.format", "vgg.picture", "vgg.num_classes"}, synthetic_has_pictures},
-      {{"data.format", "data.path", "unet.picture"}, pictures_have_path},
-      {{"data.format", "unet.picture", "unet.num_classes"}, synthetic_has_pictures},
       {{"data.tokenizer", "data.tokenizer_path"}, tokenizer_has_path},
-      {{"data.tokenizer", "model.vocab_size", "data.format"}, bytes_fit_vocabulary},
   };
+  for (const model::Kind kind : model::kinds) {
+    const bool is_text = model::family(kind).reads == model::Reads::text;
+    (is_text ? add_rules_of_text : add_rules_of_pictures)(rules, family_schema(kind));
+  }
+  return rules;
 }
 
 }  // namespace fourfold::config

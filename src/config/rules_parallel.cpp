@@ -152,25 +152,11 @@ Verdict meshes_replace_the_grid(const Config& c) {
       "leave either out"};
 }
 
-Verdict columns_divide_width(const Config& c) {
-  return divides("model.hidden_size", c.gpt.hidden_size, "parallel.tensor.y", c.plan.grid.y);
-}
-
 Verdict sequence_is_cut_by_megatron(const Config& c) {
   if (!c.plan.shard_sequence || c.plan.strategy == plan::Strategy::megatron) return std::nullopt;
   return Finding{format("parallel.shard_sequence = true does not go with parallel.strategy = {}",
                         to_string(c.plan.strategy)),
                  "set parallel.strategy = megatron, or parallel.shard_sequence = false"};
-}
-
-Verdict checkpoints_fit_layers(const Config& c) {
-  const std::int64_t layers = c.plan.checkpointing.layers;
-  if (layers <= c.gpt.num_layers) return std::nullopt;
-  return Finding{
-      format("memory.activation_checkpointing = every {} is more than model.num_layers = {}",
-             layers, c.gpt.num_layers),
-      format("set N to at most {}; these divide the layers evenly: {}", c.gpt.num_layers,
-             divisors_near(c.gpt.num_layers, c.gpt.num_layers))};
 }
 
 Rule strategy_rule(const std::string& axis_key) {
@@ -219,9 +205,7 @@ std::vector<Rule> parallel_rules() {
       strategy_rule("parallel.tensor.x"),
       strategy_rule("parallel.tensor.y"),
       strategy_rule("parallel.tensor.z"),
-      {{"model.hidden_size", "parallel.tensor.y"}, columns_divide_width, true},
       {{"parallel.shard_sequence", "parallel.strategy"}, sequence_is_cut_by_megatron},
-      {{"memory.activation_checkpointing", "model.num_layers"}, checkpoints_fit_layers},
   };
 }
 

@@ -36,7 +36,6 @@ Verdict at_most(std::string_view small_key, T small, std::string_view large_key,
 
 // The rules, in parts as the rows of the schema are.
 std::vector<Rule> parallel_rules();
-std::vector<Rule> model_rules();
 std::vector<Rule> data_rules();
 std::vector<Rule> train_rules();
 

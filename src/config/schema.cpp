@@ -127,16 +127,6 @@ bool is_inside(std::string_view path, std::string_view section) {
          (path.size() > section.size() && path.starts_with(section) && path[section.size()] == '.');
 }
 
-std::string kind_word(model::Kind kind) {
-  return std::get<Choice>(find_key("model.kind")->field).names[static_cast<std::size_t>(kind)];
-}
-
-std::string kind_words(const Key& key) {
-  std::vector<std::string> words;
-  for (const model::Kind kind : key.kinds) words.push_back(kind_word(kind));
-  return join(words, " or ");
-}
-
 std::string type_words(const Key& key) {
   return std::visit(TypeWords{bounds_words(key.bounds)}, key.field);
 }

@@ -81,6 +81,13 @@ struct Bounds {
   bool contains(double value) const;
 };
 
+/// How a key may differ from that of the checkpoint which a run continues.
+enum class ResumeClass {
+  free,         // where and how it runs, how long, what it tells
+  overridable,  // changes what is learned: only when the user says so
+  fixed         // the checkpoint would not fit
+};
+
 struct Key {
   std::string path;     // "model.num_layers"
   std::string meaning;  // one sentence
@@ -98,14 +105,14 @@ struct Key {
   std::function<void(Config&)> derive = {};
   /// The kinds of models that it is a setting of; none: of any.
   std::vector<model::Kind> kinds = {};
+  /// None: that of its section (resume_class.cpp).
+  std::optional<ResumeClass> on_resume = {};
 };
 
 /// True if the key is a setting of the configured kind of model.
 inline bool applies(const Key& key, const Config& config) {
   return key.kinds.empty() || std::ranges::find(key.kinds, config.kind) != key.kinds.end();
 }
-/// "gpt", "vgg or unet": the kinds of a key that is none of any.
-std::string kind_words(const Key& key);
 
 /// In the order in which they are documented and printed; the keys of a section stand together.
 std::span<const Key> keys();

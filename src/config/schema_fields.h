@@ -24,14 +24,6 @@ Place<T> at_schedule(T schedule::LearningRateSpec::* member) {
   return [member](Config& config) -> T& { return config.train.schedule.*member; };
 }
 template <class T>
-Place<T> at_diffusion(T model::DiffusionSpec::* member) {
-  return [member](Config& config) -> T& { return config.unet.diffusion.*member; };
-}
-template <class T>
-Place<T> at_sampling(T model::SamplingSpec::* member) {
-  return [member](Config& config) -> T& { return config.unet.diffusion.sampling.*member; };
-}
-template <class T>
 Place<T> at_checkpoint(T train::CheckpointSpec::* member) {
   return [member](Config& config) -> T& { return config.train.checkpoint.*member; };
 }
@@ -136,10 +128,9 @@ inline constexpr double most_side = 16'384;            // of a picture
 inline constexpr double most_vocabulary = 10'000'000;  // token ids are stored in 32 bits
 inline constexpr double most_steps = 4'294'967'295;    // random numbers count steps in 32 bits
 
-/// The sections, each in a schema_*.cpp file of its own or with its neighbours.
+/// The sections but those of the families (family.h), each in a schema_*.cpp file of its own or
+/// with its neighbours.
 std::vector<Key> model_keys();
-std::vector<Key> vgg_keys();
-std::vector<Key> unet_keys();
 std::vector<Key> data_keys();
 std::vector<Key> train_keys();
 std::vector<Key> optimizer_keys();

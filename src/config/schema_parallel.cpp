@@ -1,4 +1,5 @@
 // Rows of the schema: the grid of ranks, memory, precision.
+#include "config/family.h"
 #include "config/schema_fields.h"
 
 namespace fourfold::config {
@@ -400,7 +401,7 @@ std::vector<Key> precision_keys() {
        .elsewhere = {"fp32_residual_connection", "residual_in_fp32", "residual_dtype"},
        .derived_words = "precision.compute",
        .derive = [](Config& config) { config.residual = config.plan.compute; },
-       .kinds = {model::Kind::gpt}},
+       .kinds = kinds_with_residual_stream()},
       {.path = "precision.reduce",
        .meaning = "Type in which ranks add up the gradients of weights beside precision.compute = "
                   "bf16. bf16: each rank's term is rounded before it moves, and what arrives is "

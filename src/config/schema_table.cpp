@@ -1,5 +1,9 @@
 // The table of keys, and the rows of the sections that say how a run is carried out and watched.
 // What is made from them stands in schema.cpp, value.cpp and print.cpp.
+#include <algorithm>
+#include <iterator>
+
+#include "config/family.h"
 #include "config/schema_fields.h"
 
 namespace fourfold::config {
@@ -198,7 +202,7 @@ std::vector<Key> observation_keys() {
 
 std::vector<Key> sample_keys() {
   using generate::SampleSpec;
-  return {
+  std::vector<Key> rows = {
       {.path = "sample.prompt",
        .meaning = "The beginning of the text that the trained model continues. Where it is not set "
                   "and the tokenizer has no ids for its default, the first token of the data.",
@@ -218,7 +222,7 @@ std::vector<Key> sample_keys() {
        .derived_words = "200 (synthetic data: 0)",
        .derive =
            [](Config& config) {
-             const bool writes = config.kind == model::Kind::gpt;
+             const bool writes = config.family().makes == model::Makes::text;
              config.sample.tokens = writes && config.data.format == data::Format::text ? 200 : 0;
            }},
       {.path = "sample.interval",
@@ -255,6 +259,13 @@ std::vector<Key> sample_keys() {
        .bounds = {.least = 0, .most = 1, .least_excluded = true},
        .example = "0.9",
        .elsewhere = {"topp", "nucleus"}},
+  };
+  for (Key& row : rows) row.kinds = kinds_that_make(model::Makes::text);
+  return rows;
+}
+
+std::vector<Key> kernel_keys() {
+  return {
       {.path = "kernels",
        .meaning = "auto: the fastest for this machine; reference: plain loops, slow, for checking; "
                   "on a GPU, our own kernels in place of cuBLASLt's and cuDNN's.",
@@ -267,26 +278,20 @@ std::vector<Key> sample_keys() {
   };
 }
 
-/// A section of one kind of model.
-std::vector<model::Kind> kinds_of(const Key& key) {
-  const std::string_view section = section_of(key.path);
-  if ((section == "model" && key.path != "model.kind") || section == "sample")
-    return {model::Kind::gpt};
-  if (section == "vgg") return {model::Kind::vgg};
-  if (section == "unet" || section == "diffusion") return {model::Kind::unet};
-  return key.kinds;
+std::vector<Key> family_keys() {
+  std::vector<Key> all;
+  for (const model::Kind kind : model::kinds)
+    std::ranges::copy(family_schema(kind).keys, std::back_inserter(all));
+  return all;
 }
 
 std::vector<Key> all_keys() {
   std::vector<Key> result;
   for (auto make :
-       {run_keys, model_keys, vgg_keys, unet_keys, data_keys, train_keys, optimizer_keys,
-        schedule_keys, loss_spike_keys, checkpoint_keys, grid_keys, pipeline_keys, cut_keys,
-        overlap_keys, memory_keys, precision_keys, observation_keys, sample_keys})
-    for (Key& key : make()) {
-      key.kinds = kinds_of(key);
-      result.push_back(std::move(key));
-    }
+       {run_keys, model_keys, family_keys, data_keys, train_keys, optimizer_keys, schedule_keys,
+        loss_spike_keys, checkpoint_keys, grid_keys, pipeline_keys, cut_keys, overlap_keys,
+        memory_keys, precision_keys, observation_keys, sample_keys, kernel_keys})
+    std::ranges::move(make(), std::back_inserter(result));
   return result;
 }
 

@@ -13,6 +13,8 @@ namespace fourfold::config {
 /// The names of the sizes that template_yaml knows of a kind: "124M" and so on, from small to
 /// large.
 std::vector<std::string> template_sizes(model::Kind kind);
+/// "0.8M, 10M (default: 10M); of a unet 1.2M": all of them.
+std::string template_sizes_text();
 
 /// A file with every key, its meaning and its value, that trains a model of this size; keys that
 /// follow from others stand in comments. Loading it gives no problems. `file`: its name, for the

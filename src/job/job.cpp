@@ -11,8 +11,8 @@
 #include "base/units.h"
 #include "checkpoint/state.h"
 #include "compile/fit.h"
+#include "config/family.h"
 #include "config/infeasible_text.h"
-#include "config/rules.h"
 #include "data/token_sets.h"
 #include "graph/update.h"
 #include "job/cuda_run.h"
@@ -236,48 +236,48 @@ std::unique_ptr<const data::Source> read_data(const config::Config& config) {
 namespace {
 
 /// As many labels as the data have, where that is left open; at least as many.
-void settle_labels(std::int64_t& labels, const std::string& key, const data::Source& source,
-                   const char* what) {
+void settle_labels(std::int64_t& labels, const config::Config& config, const data::Source& source) {
   const std::int64_t in_data = source.num_labels();
   if (labels == 0) labels = in_data;
+  const std::string& key = config::family_schema(config.kind).labels_key;
   if (labels < in_data)
     throw UserError(ExitCode::bad_config,
                     format("{} = {} is smaller than the {} {} of the data ({}); leave it out or "
                            "set {} = {}",
-                           key, labels, in_data, what, source.name(), key, in_data));
+                           key, labels, in_data,
+                           config.family().reads == model::Reads::text ? "tokens" : "classes",
+                           source.name(), key, in_data));
 }
 
-void settle_pictures(config::Config& config, const data::Source& source) {
+void settle_picture(std::vector<std::int64_t>& picture, const config::Config& config,
+                    const data::Source& source) {
   const std::vector<std::int64_t>& in_data = source.inputs()[0].sample_shape.dims();
-  std::vector<std::int64_t>& picture = config.picture();
   if (picture.empty()) picture = in_data;
   if (picture != in_data)
     throw UserError(ExitCode::bad_config,
-                    format("{}.picture = {} is not the size of the data's pictures, {} ({}); "
-                           "leave it out",
-                           config::kind_word(config.kind), to_string(Shape(picture)),
-                           to_string(Shape(in_data)), source.name()));
-  if (const auto fault = config::picture_fault(config))
-    throw UserError(ExitCode::bad_config, format("{} ({})", *fault, source.name()));
+                    format("{} = {} is not the size of the data's pictures, {} ({}); leave it out",
+                           config::family_schema(config.kind).picture_key,
+                           to_string(Shape(picture)), to_string(Shape(in_data)), source.name()));
 }
 
 }  // namespace
 
 std::unique_ptr<const data::Source> load_data(config::Config& config) {
   std::unique_ptr<const data::Source> source = read_data(config);
-  if (config.is_of_pictures()) {
-    settle_pictures(config, *source);
-    settle_labels(config.num_classes(), config::kind_word(config.kind) + ".num_classes", *source,
-                  "classes");
-  } else {
-    settle_labels(config.gpt.vocab_size, "model.vocab_size", *source, "tokens");
+  model::DataFacts facts = model::data_facts(config.model());
+  if (config.family().reads == model::Reads::pictures) {
+    settle_picture(facts.picture, config, *source);
+    config.set_model(model::settled(config.model(), facts));
+    if (const auto fault = config::picture_fault(config))
+      throw UserError(ExitCode::bad_config, format("{} ({})", *fault, source->name()));
   }
+  settle_labels(facts.num_labels, config, *source);
+  config.set_model(model::settled(config.model(), facts));
   return source;
 }
 
 bool needs_data(const config::Config& config) {
-  if (config.is_of_pictures()) return config.picture().empty() || config.num_classes() == 0;
-  return config.gpt.vocab_size == 0;
+  return model::needs_data(config.model());
 }
 
 void resolve_model(config::Config& config) {

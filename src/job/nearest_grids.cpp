@@ -57,7 +57,7 @@ std::vector<plan::Grid> grids_of(std::int64_t ranks, const plan::Grid& wanted) {
 bool divides(const config::Config& config, const plan::Grid& grid) {
   const std::int64_t at_once = config.micro_batch_size.value_or(1) * grid.z * *grid.data;
   return config.plan.global_batch_size % at_once == 0 &&
-         (config.kind != model::Kind::gpt || config.gpt.hidden_size % grid.y == 0);
+         model::stream_width(config.model()) % grid.y == 0;
 }
 
 bool works(config::Config config, const plan::Grid& grid) {

@@ -83,7 +83,7 @@ search::Question question_of(const config::Config& config, const machine::Cluste
   question.ranks = ranks;
   question.spec = config.plan;
   question.layers = model::num_layers(config.model());
-  question.has_equal_layers = config.kind == model::Kind::gpt;
+  question.has_equal_layers = config.family().has_equal_layers;
   question.own_meshes = true;
   question.settle = [&config, node_ranks](const plan::Grid& grid, std::int64_t stages) {
     config::Config settled = config;
@@ -97,8 +97,7 @@ search::Question question_of(const config::Config& config, const machine::Cluste
     return settled.plan;
   };
   question.build = [&config](std::int64_t layers, const plan::PlanSpec& spec) {
-    model::Spec of_model = config.model();
-    if (auto* gpt = std::get_if<model::GptSpec>(&of_model)) gpt->num_layers = layers;
+    const model::Spec of_model = model::with_layers(config.model(), layers);
     const auto b = std::get<plan::Batching>(plan::solve_batching(spec));
     graph::ModelGraphs model =
         model::build(of_model,

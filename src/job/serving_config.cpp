@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "model/model.h"
 
 namespace fourfold::job {
 
@@ -39,10 +40,10 @@ config::Config scoring_config(config::Config trained, const Server& server,
   config.sample.tokens = 0;
   config.data.mask_documents = config.data.restart_positions = false;  // the text is one document
   const std::int64_t length = window.value_or(config.data.seq_length);
-  if (length > config.gpt.max_position_embeddings)
-    throw UserError(ExitCode::bad_config,
-                    format("--window {}: the model knows {} positions; expected at most that",
-                           length, config.gpt.max_position_embeddings));
+  if (const std::int64_t most = model::longest_text(config.model()); length > most)
+    throw UserError(
+        ExitCode::bad_config,
+        format("--window {}: the model knows {} positions; expected at most that", length, most));
   constexpr std::int64_t tokens_at_once = 2048;
   config.data.seq_length = length;
   config.plan.global_batch_size =

@@ -76,7 +76,7 @@ Row batch_row(const Job& job) {
   const std::string batch =
       format("{} = {} micro x {} accumulation{}{}", b.global_batch, b.micro_batch, b.accumulation,
              replicas, b.chunks == 1 ? "" : format(", in {} chunks", b.chunks));
-  if (job.config.kind != model::Kind::gpt) return {"batch", batch};
+  if (job.config.family().reads != model::Reads::text) return {"batch", batch};
   return {"batch", format("{}; {} tokens each, {} a step", batch, b.length,
                           format_grouped(b.global_batch * b.length))};
 }
@@ -135,7 +135,7 @@ Rows summary_rows(const Job& job) {
   rows.push_back(
       {"precision",
        format("{}{}{}, activation checkpointing {}", to_string(job.plan.compute),
-              config.gpt.wide_residual ? " (residual stream f32)" : "",
+              config.has_wide_residual() ? " (residual stream f32)" : "",
               job.plan.rounds_gradients ? ", gradients reduced in bf16" : "", checkpointing)});
   if (const std::string alone = plan::not_overlapped(job.plan.overlap); !alone.empty())
     rows.push_back({"overlap", format("none of {}: computation waits for each", alone)});

@@ -43,7 +43,7 @@ std::string checkpoint_text(const TrainingCost& cost) {
 
 TrainingCost training_cost(const Ranking& ranking, std::int64_t tokens) {
   const config::Config& config = ranking.config;
-  if (config.kind != model::Kind::gpt)
+  if (config.family().reads != model::Reads::text)
     throw UserError(ExitCode::bad_config,
                     format("--tokens: a {} reads pictures, not tokens; leave it out",
                            config::kind_word(config.kind)));

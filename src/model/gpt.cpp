@@ -264,4 +264,20 @@ GptSpec smallest_alike(GptSpec spec) {
   return spec;
 }
 
+DataFacts data_facts(const GptSpec& spec) {
+  return {.num_labels = spec.vocab_size, .picture = {}};
+}
+
+void settle(GptSpec& spec, const DataFacts& facts) {
+  spec.vocab_size = facts.num_labels;
+}
+
+std::int64_t longest_text(const GptSpec& spec) {
+  return spec.max_position_embeddings;
+}
+
+std::int64_t stream_width(const GptSpec& spec) {
+  return spec.hidden_size;
+}
+
 }  // namespace fourfold::model

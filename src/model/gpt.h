@@ -28,4 +28,11 @@ std::string describe(const GptSpec& spec);
 std::int64_t num_layers(const GptSpec& spec);
 GptSpec smallest_alike(GptSpec spec);
 
+DataFacts data_facts(const GptSpec& spec);
+void settle(GptSpec& spec, const DataFacts& facts);
+
+/// Positions are learned, so there are no more than these.
+std::int64_t longest_text(const GptSpec& spec);
+std::int64_t stream_width(const GptSpec& spec);
+
 }  // namespace fourfold::model

@@ -3,9 +3,18 @@
 
 #include <cstdint>
 
+#include "model/family.h"
+
 namespace fourfold::model {
 
 struct GptSpec {
+  static constexpr Family family = {.name = "gpt",
+                                    .title = "GPT",
+                                    .does = "writes text",
+                                    .reads = Reads::text,
+                                    .makes = Makes::text,
+                                    .has_equal_layers = true,
+                                    .has_residual_stream = true};
   std::int64_t num_layers = 4;
   std::int64_t num_attention_heads = 4;
   std::int64_t hidden_size = 128;

@@ -1,5 +1,6 @@
 // What everyone may ask of a model, whatever its family. A family is a pair of files that answers
-// the same questions for its own spec: gpt.h, vgg.h.
+// the same questions for its own spec: gpt.h, vgg.h. Those that only some families answer (the text
+// they are fed, the pictures they make) are asked of these alone, as the family says.
 #pragma once
 
 #include <cstdint>
@@ -34,5 +35,31 @@ std::int64_t num_layers(const Spec& spec);
 /// A model that ranks divide as they divide this one, and that is quick to plan. What data would
 /// say is filled in.
 Spec smallest_alike(const Spec& spec);
+
+/// What the family of a model is.
+const Family& family(const Spec& spec);
+
+/// What a model takes the data to be.
+DataFacts data_facts(const Spec& spec);
+/// True if data_facts waits for the data.
+bool needs_data(const Spec& spec);
+/// The model that takes the data to be this. Whether they fit its other sizes is not looked at.
+Spec settled(Spec spec, const DataFacts& facts);
+
+/// Tokens of the longest text that a model can be fed; 0 of one that is fed none.
+std::int64_t longest_text(const Spec& spec);
+/// The width of the residual stream, which an axis that cuts it has to divide; 0 where there is
+/// none.
+std::int64_t stream_width(const Spec& spec);
+/// The model whose residual stream, if it has one, is kept in the type of sums or not.
+Spec with_wide_residual(Spec spec, bool is_wide);
+/// The model with so many layers. One whose layers are not alike keeps its own.
+Spec with_layers(Spec spec, std::int64_t layers);
+
+/// How a model that makes pictures is trained and makes them; null of any other.
+const DiffusionSpec* diffusion(const Spec& spec);
+DiffusionSpec* diffusion(Spec& spec);
+/// True if a model that makes pictures is told what they are to show.
+bool is_told_labels(const Spec& spec);
 
 }  // namespace fourfold::model

@@ -353,4 +353,17 @@ UnetSpec smallest_alike(UnetSpec spec) {
   return spec;
 }
 
+DataFacts data_facts(const UnetSpec& spec) {
+  return {.num_labels = spec.num_classes, .picture = spec.picture};
+}
+
+void settle(UnetSpec& spec, const DataFacts& facts) {
+  spec.num_classes = facts.num_labels;
+  spec.picture = facts.picture;
+}
+
+bool is_told_labels(const UnetSpec& spec) {
+  return spec.class_conditional;
+}
+
 }  // namespace fourfold::model

@@ -34,4 +34,10 @@ std::string describe(const UnetSpec& spec);
 std::int64_t num_layers(const UnetSpec& spec);
 UnetSpec smallest_alike(UnetSpec spec);
 
+DataFacts data_facts(const UnetSpec& spec);
+void settle(UnetSpec& spec, const DataFacts& facts);
+
+/// True if the model is told the class of a picture.
+bool is_told_labels(const UnetSpec& spec);
+
 }  // namespace fourfold::model

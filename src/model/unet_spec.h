@@ -5,10 +5,16 @@
 #include <vector>
 
 #include "model/diffusion_spec.h"
+#include "model/family.h"
 
 namespace fourfold::model {
 
 struct UnetSpec {
+  static constexpr Family family = {.name = "unet",
+                                    .title = "U-Net",
+                                    .does = "makes pictures by diffusion",
+                                    .reads = Reads::pictures,
+                                    .makes = Makes::pictures};
   std::vector<std::int64_t> picture;  // height, width, channels; empty: those of the data
   std::int64_t channels = 64;         // of the first convolution
   /// The channels of each level as multiples of `channels`; between levels pictures are halved.

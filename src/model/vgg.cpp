@@ -214,4 +214,13 @@ VggSpec smallest_alike(VggSpec spec) {
   return spec;
 }
 
+DataFacts data_facts(const VggSpec& spec) {
+  return {.num_labels = spec.num_classes, .picture = spec.picture};
+}
+
+void settle(VggSpec& spec, const DataFacts& facts) {
+  spec.num_classes = facts.num_labels;
+  spec.picture = facts.picture;
+}
+
 }  // namespace fourfold::model

@@ -31,4 +31,7 @@ std::string describe(const VggSpec& spec);
 std::int64_t num_layers(const VggSpec& spec);
 VggSpec smallest_alike(VggSpec spec);
 
+DataFacts data_facts(const VggSpec& spec);
+void settle(VggSpec& spec, const DataFacts& facts);
+
 }  // namespace fourfold::model

@@ -4,9 +4,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/family.h"
+
 namespace fourfold::model {
 
 struct VggSpec {
+  static constexpr Family family = {.name = "vgg",
+                                    .title = "VGG",
+                                    .does = "names what a picture shows",
+                                    .reads = Reads::pictures};
   /// Channels that each 3 x 3 convolution gives, in order; 0 stands for max-pooling.
   std::vector<std::int64_t> widths = {64, 0, 128, 0, 256, 256, 0};
   std::vector<std::int64_t> hidden = {512};  // widths of the linear layers before the last one

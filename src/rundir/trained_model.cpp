@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "checkpoint/model_files.h"
 #include "checkpoint/store.h"
+#include "config/family.h"
 #include "rundir/run_files.h"
 
 namespace fourfold::rundir {
@@ -66,11 +67,12 @@ void require_step(const checkpoint::Store& store, const std::string& run, std::i
 }
 
 const std::string& TrainedModel::text_tokenizer() const {
-  if (config.kind != model::Kind::gpt)
+  if (config.family().reads != model::Reads::text)
     throw UserError(ExitCode::bad_config,
                     format("{} is no model of text (model.kind = {}); expected a run of "
-                           "model.kind = gpt",
-                           path, config::kind_word(config.kind)));
+                           "model.kind = {}",
+                           path, config::kind_word(config.kind),
+                           config::kind_words(config::kinds_that_read(model::Reads::text))));
   return tokenizer;
 }
 
@@ -95,7 +97,7 @@ TrainedModel open_trained_model(const std::string& path, std::optional<std::int6
   use_kernels_of_cpu(model.config);
   model.path = path;
   model.tokenizer_place = join_path(path, RunFiles::tokenizer);
-  if (model.config.kind == model::Kind::gpt)
+  if (model.config.family().reads == model::Reads::text)
     model.tokenizer = trim(read_file(model.tokenizer_place, ExitCode::no_checkpoint));
   model.origin = "the final weights";
   model.parameters = checkpoint::open_model(*weights);

@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "generate/prompt.h"
+#include "model/model.h"
 
 namespace fourfold::training_run {
 namespace {
@@ -39,8 +40,8 @@ std::vector<std::string> settle_prompt(config::Config& config, const data::Sourc
                "sample.prompt for another beginning, or sample.tokens: 0 for no sample",
                json_quoted(sample.prompt), usual));
   }
-  if (const auto cut = generate::cut_of_prompt(sample, tokenizer,
-                                               config.gpt.max_position_embeddings, "sample.prompt"))
+  if (const auto cut = generate::cut_of_prompt(
+          sample, tokenizer, model::longest_text(config.model()), "sample.prompt"))
     notes.push_back(*cut);
   return notes;
 }

@@ -4,13 +4,16 @@
 
 #include "base/format.h"
 #include "base/units.h"
+#include "model/model.h"
 
 namespace fourfold::training_run {
 
 std::optional<std::string> warning_of_averages(const config::Config& config) {
   constexpr double most = 0.1;
   const auto steps = static_cast<double>(config.train.steps);
-  const double decay = config.kind == model::Kind::unet ? config.unet.diffusion.average_decay : 0;
+  const model::Spec model = config.model();
+  const model::DiffusionSpec* diffusion = model::diffusion(model);
+  const double decay = diffusion == nullptr ? 0 : diffusion->average_decay;
   const double left = std::pow(decay, steps);
   if (left <= most) return std::nullopt;
   return format(

@@ -14,6 +14,7 @@
 #include "config/compare.h"
 #include "config/schema.h"
 #include "config/value.h"
+#include "model/model.h"
 #include "unit/config/scratch.h"
 
 namespace fourfold::config {
@@ -140,7 +141,7 @@ class Randomizer {
     schedule.decay_steps += schedule.warmup_steps;
     config_.train.steps += schedule.warmup_steps + schedule.decay_steps;
     const bool may_be_wide = config_.plan.compute == DType::bf16 &&
-                             config_.residual == DType::f32 && config_.kind == model::Kind::gpt;
+                             config_.residual == DType::f32 && config_.family().has_residual_stream;
     if (!may_be_wide) config_.residual = config_.plan.compute;
     if (config_.plan.compute != DType::bf16) config_.plan.rounds_gradients = false;
     if (config_.data.format == data::Format::synthetic) config_.sample.tokens = 0;
@@ -170,7 +171,7 @@ class Randomizer {
 
   void make_data_consistent() {
     data::DataSpec& data = config_.data;
-    if (config_.is_of_pictures()) {
+    if (config_.family().reads == model::Reads::pictures) {
       make_pictures_consistent();
       return;
     }
@@ -194,17 +195,18 @@ class Randomizer {
       config_.data.validation.clear();
     model::VggSpec& vgg = config_.vgg;
     if (vgg.widths.empty() || vgg.widths[0] == 0) vgg.widths.insert(vgg.widths.begin(), 8);
-    std::vector<std::int64_t>& picture = config_.picture();
-    if (picture.size() != 3 && config_.data.format != data::Format::synthetic)
-      picture.clear();
+    model::DataFacts facts = model::data_facts(config_.model());
+    if (facts.picture.size() != 3 && config_.data.format != data::Format::synthetic)
+      facts.picture.clear();
     else
-      picture = {64, 80, 3};
+      facts.picture = {64, 80, 3};
+    facts.num_labels = 1 + facts.num_labels % 100;
+    config_.set_model(model::settled(config_.model(), facts));
     model::UnetSpec& unet = config_.unet;
     unet.channel_mult.resize(1 + unet.channel_mult.size() % 4, 2);
     unet.num_heads = 1 + unet.num_heads % 8;
     unet.norm_groups = 1 + unet.norm_groups % 8;
     unet.channels = (1 + unet.channels % 100) * unet.num_heads * unet.norm_groups;
-    config_.num_classes() = 1 + config_.num_classes() % 100;
     unet.diffusion.sampling.steps = std::min(unet.diffusion.sampling.steps, unet.diffusion.steps);
     config_.plan.shard_sequence = false;
   }

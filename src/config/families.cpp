@@ -1,0 +1,112 @@
+// The families joined: the key that chooses one, and what is asked of any.
+#include <algorithm>
+
+#include "base/text.h"
+#include "config/family.h"
+#include "config/schema_fields.h"
+
+namespace fourfold::config {
+namespace {
+
+std::vector<FamilySchema> all_families() {
+#define FOURFOLD_FAMILY(word, Spec) word##_schema(),
+  std::vector<FamilySchema> all = {FOURFOLD_FAMILIES(FOURFOLD_FAMILY)};
+#undef FOURFOLD_FAMILY
+  for (const model::Kind kind : model::kinds) {
+    FamilySchema& family = all[static_cast<std::size_t>(kind)];
+    for (Key& key : family.keys) {
+      key.kinds = {kind};
+      if (!key.on_resume) key.on_resume = ResumeClass::fixed;
+    }
+    for (Key& key : family.data_keys) key.kinds = {kind};
+  }
+  return all;
+}
+
+template <class Answers>
+std::vector<model::Kind> kinds_where(Answers is_one) {
+  std::vector<model::Kind> kinds;
+  std::ranges::copy_if(model::kinds, std::back_inserter(kinds),
+                       [&](model::Kind kind) { return is_one(model::family(kind)); });
+  return kinds;
+}
+
+}  // namespace
+
+model::Spec Config::model() const {
+  switch (kind) {
+#define FOURFOLD_FAMILY(word, Spec) \
+  case model::Kind::word:           \
+    return word;
+    FOURFOLD_FAMILIES(FOURFOLD_FAMILY)
+#undef FOURFOLD_FAMILY
+  }
+  fail_internal("every family has its settings");
+}
+
+void Config::set_model(const model::Spec& given){
+#define FOURFOLD_FAMILY(word, Spec) \
+  if (const auto* of = std::get_if<model::Spec>(&given)) word = *of, kind = model::Kind::word;
+    FOURFOLD_FAMILIES(FOURFOLD_FAMILY)
+#undef FOURFOLD_FAMILY
+}
+
+std::vector<Key> model_keys() {
+  std::vector<std::string> words, meanings;
+  for (const model::Family& family : model::families) {
+    words.emplace_back(family.name);
+    meanings.push_back(format("{} {}", family.name, family.does));
+  }
+  return {{.path = "model.kind",
+           .meaning = format("The family of the model: {}.", join(meanings, "; ")),
+           .field = choice<model::Kind>(at(&Config::kind), words,
+                                        {model::kinds.begin(), model::kinds.end()}),
+           .fallback = words[0],
+           .example = words[1],
+           .elsewhere = {"model_type", "architecture", "arch"},
+           .on_resume = ResumeClass::fixed}};
+}
+
+const FamilySchema& family_schema(model::Kind kind) {
+  static const std::vector<FamilySchema> table = all_families();
+  return table[static_cast<std::size_t>(kind)];
+}
+
+std::optional<model::Kind> kind_named(std::string_view word) {
+  for (const model::Kind kind : model::kinds)
+    if (model::family(kind).name == word) return kind;
+  return std::nullopt;
+}
+
+std::vector<model::Kind> kinds_that_read(model::Reads reads) {
+  return kinds_where([reads](const model::Family& family) { return family.reads == reads; });
+}
+
+std::vector<model::Kind> kinds_that_make(model::Makes makes) {
+  return kinds_where([makes](const model::Family& family) { return family.makes == makes; });
+}
+
+std::vector<model::Kind> kinds_with_residual_stream() {
+  return kinds_where([](const model::Family& family) { return family.has_residual_stream; });
+}
+
+std::string kind_word(model::Kind kind) {
+  return std::string(model::family(kind).name);
+}
+
+std::string kind_words(const std::vector<model::Kind>& kinds) {
+  std::vector<std::string> words;
+  for (const model::Kind kind : kinds) words.push_back(kind_word(kind));
+  return join(words, " or ");
+}
+
+std::optional<std::string> picture_fault(const Config& config) {
+  const FamilySchema& family = family_schema(config.kind);
+  for (const Rule& rule : family.rules) {
+    if (std::ranges::find(rule.keys, family.picture_key) == rule.keys.end()) continue;
+    if (const auto finding = rule.check(config)) return finding->message + "; " + finding->hint;
+  }
+  return std::nullopt;
+}
+
+}  // namespace fourfold::config
