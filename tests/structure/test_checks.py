@@ -7,6 +7,7 @@ import unittest
 import unittest.mock
 
 import check_catalogue
+import check_families
 import check_general
 import check_glossary
 import check_includes
@@ -88,7 +89,7 @@ class CheckTest(unittest.TestCase):
 
 class Clean(CheckTest):
     def test_a_clean_repository_has_no_findings(self):
-        for check in (check_catalogue, check_glossary, check_includes, check_rooms, check_text, check_words):
+        for check in (check_catalogue, check_families, check_glossary, check_includes, check_rooms, check_text, check_words):
             self.assertEqual(list(check.findings(self.root)), [])
 
     def test_ignored_files_are_not_checked(self):
@@ -181,6 +182,32 @@ class General(CheckTest):
         self.write("src/plan/other.cpp", 'header(); // of a token\nfail("no tokens are left here");\n')
         self.write("src/train/other.cpp", "int tokens;\n")
         self.assertEqual([f for f in check_general.findings(self.root) if "EXCEPTIONS" not in f], [])
+
+
+class Families(CheckTest):
+    def setUp(self):
+        super().setUp()
+        self.write("src/model/model_spec.h", "#define FAMILIES(FAMILY) \\\n  FAMILY(gpt, GptSpec) \\\n  FAMILY(vgg, VggSpec)\n")
+
+    def test_a_family_and_its_schema_may_name_it(self):
+        for path in ("src/model/vgg.cpp", "src/config/schema_vgg.cpp"):
+            self.write(path, "return config.vgg.widths == VggSpec{}.widths;\n")
+        self.write("src/interop/gpt2.h", "void write(const model::GptSpec& spec);\n")
+        self.write("src/job/other.cpp", "// as a GptSpec has it\nauto a = data::TokenizerKind::gpt2, b = config.family();\n")
+        self.assertEqual(list(check_families.findings(self.root)), [])
+
+    def test_a_question_for_the_family_elsewhere(self):
+        for line, named in (("if (config.kind == model::Kind::gpt) return;", "Kind::gpt"), ("return config->gpt.width;", "->gpt"),
+                            ("use(&Config::vgg);", "Config::vgg"), ("std::get_if<model::VggSpec>(&spec);", "VggSpec"),
+                            ('return word == "vgg";', '"vgg"')):
+            for path in ("src/job/other.cpp", "src/config/schema_gpt2.cpp"):
+                self.write(path, "int a;\n" + line + "\n")
+                self.expect(check_families, f"{path}:2: {named} asks which family", "ask model::Family")
+                (self.root / path).unlink()
+
+    def test_the_schema_of_another_family(self):
+        self.write("src/config/schema_gpt.cpp", "return config.vgg.widths;\n")
+        self.expect(check_families, "src/config/schema_gpt.cpp:1: .vgg asks")
 
 
 class Loops(CheckTest):
