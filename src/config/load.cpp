@@ -308,7 +308,7 @@ void share_values(Config& config) {
   config.sample.capacity = model::longest_text(model);
   config.plan.seq_length = is_text ? config.data.seq_length : 1;
   const auto [num_labels, picture] = model::data_facts(model);
-  const bool has_words = config.data.format == data::Format::text;
+  const bool has_words = data::row_of(config.data.format).has_words;
   config.data.samples_per_step = config.plan.global_batch_size;
   config.data.vocab_size = is_text && !has_words ? num_labels : 0;
   config.data.is_of_pictures = !is_text;

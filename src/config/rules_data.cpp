@@ -7,17 +7,22 @@
 namespace fourfold::config {
 namespace {
 
+/// What data.format is.
+const data::FormatRow& format_of(const Config& c) {
+  return data::row_of(c.data.format);
+}
+
 /// How many labels the model is set to have; 0: as many as the data.
 std::int64_t num_labels(const Config& c) {
   return model::data_facts(c.model()).num_labels;
 }
 
 Verdict synthetic_has_vocabulary(const Config& c) {
-  if (c.data.format != data::Format::synthetic || num_labels(c) > 0) return std::nullopt;
+  if (!format_of(c).is_made_up || num_labels(c) > 0) return std::nullopt;
   const std::string& key = family_schema(c.kind).labels_key;
   return Finding{
-      format("data.format = synthetic has no tokenizer, so {} must say how many tokens there are",
-             key),
+      format("data.format = {} has no tokenizer, so {} must say how many tokens there are",
+             format_of(c).name, key),
       format("set {}, for example 256 (50257 as GPT-2)", key)};
 }
 
@@ -27,48 +32,48 @@ Verdict samples_fit_model(const Config& c) {
 }
 
 Verdict synthetic_has_no_sample(const Config& c) {
-  if (c.data.format != data::Format::synthetic || c.sample.tokens == 0) return std::nullopt;
-  return Finding{format("data.format = synthetic has no text to sample, but sample.tokens = {}",
-                        c.sample.tokens),
+  if (!format_of(c).is_made_up || c.sample.tokens == 0) return std::nullopt;
+  return Finding{format("data.format = {} has no text to sample, but sample.tokens = {}",
+                        format_of(c).name, c.sample.tokens),
                  "set sample.tokens = 0, or leave it out"};
 }
 
 Verdict documents_are_in_data(const Config& c) {
-  if (c.data.format != data::Format::synthetic) return std::nullopt;
+  if (!format_of(c).is_made_up) return std::nullopt;
   if (!c.data.mask_documents && !c.data.restart_positions) return std::nullopt;
-  return Finding{format("data.{} = true, but data.format = synthetic has no documents",
-                        c.data.mask_documents ? "mask_documents" : "restart_positions"),
-                 "leave it out, or train on JSON lines, a folder of texts or sets of tokens"};
+  return Finding{
+      format("data.{} = true, but data.format = {} has no documents",
+             c.data.mask_documents ? "mask_documents" : "restart_positions", format_of(c).name),
+      "leave it out, or train on JSON lines, a folder of texts or sets of tokens"};
+}
+
+/// True if the format has what the family of the model is fed.
+bool feeds(const data::FormatRow& row, const model::Family& family) {
+  return family.reads == model::Reads::text ? row.open_tokens != nullptr
+                                            : row.open_pictures != nullptr;
 }
 
 Verdict data_have_path(const Config& c) {
-  const bool is_blend = !c.data.blend.empty();
-  switch (c.data.format) {
-    case data::Format::synthetic:
-    case data::Format::pictures:
-      return std::nullopt;
-    case data::Format::text:
-      if (!c.data.path.empty()) return std::nullopt;
-      return Finding{"data.format = text needs data.path",
-                     "set data.path to a text file, or data.format = synthetic"};
-    case data::Format::megatron:
-    case data::Format::llmc:
-      if (is_blend != !c.data.path.empty()) return std::nullopt;
-      return Finding{is_blend ? "data.path and data.blend are both set"
-                              : "data.path and data.blend are both empty, and this data.format "
-                                "needs one of them",
-                     "set data.path for one set, data.blend for several"};
+  const data::FormatRow& format_row = format_of(c);
+  if (format_row.is_made_up || !feeds(format_row, c.family())) return std::nullopt;
+  const bool is_blend = !c.data.blend.empty(), has_path = !c.data.path.empty();
+  if (!format_row.is_of_sets) {
+    if (has_path) return std::nullopt;
+    return Finding{format("data.format = {} needs data.path", format_row.name),
+                   format("set data.path to {}, or data.format = synthetic", format_row.path_hint)};
   }
-  return std::nullopt;
+  if (is_blend != has_path) return std::nullopt;
+  return Finding{is_blend ? "data.path and data.blend are both set"
+                          : "data.path and data.blend are both empty, and this data.format "
+                            "needs one of them",
+                 "set data.path for one set, data.blend for several"};
 }
 
 Verdict data_are_of_the_kind(const Config& c) {
+  if (feeds(format_of(c), c.family())) return std::nullopt;
   const bool is_text = c.family().reads == model::Reads::text;
-  const bool fits = c.data.format == data::Format::synthetic ||
-                    is_text == (c.data.format != data::Format::pictures);
-  if (fits) return std::nullopt;
-  return is_text ? Finding{format("model.kind = {} reads text, but data.format = pictures",
-                                  kind_word(c.kind)),
+  return is_text ? Finding{format("model.kind = {} reads text, but data.format = {}",
+                                  kind_word(c.kind), format_of(c).name),
                            format("set model.kind = {}, or another data.format",
                                   kind_words(kinds_that_read(model::Reads::pictures)))}
                  : Finding{format("model.kind = {} looks at pictures, but data.format is of text",
@@ -76,38 +81,31 @@ Verdict data_are_of_the_kind(const Config& c) {
                            "set data.format = pictures, or synthetic"};
 }
 
-Verdict pictures_have_path(const Config& c) {
-  if (c.data.format != data::Format::pictures || !c.data.path.empty()) return std::nullopt;
-  return Finding{"data.format = pictures needs data.path",
-                 "set data.path to a file or a folder of pictures, or data.format = synthetic"};
-}
-
 Verdict synthetic_has_pictures(const Config& c) {
-  if (c.data.format != data::Format::synthetic) return std::nullopt;
+  if (!format_of(c).is_made_up) return std::nullopt;
   const model::DataFacts facts = model::data_facts(c.model());
   if (facts.picture.size() == 3 && facts.num_labels > 0) return std::nullopt;
   const FamilySchema& family = family_schema(c.kind);
   const bool has_picture = !facts.picture.empty();
-  return Finding{format("data.format = synthetic is of no size of its own, but {} is open",
-                        has_picture ? family.labels_key : family.picture_key),
+  return Finding{format("data.format = {} is of no size of its own, but {} is open",
+                        format_of(c).name, has_picture ? family.labels_key : family.picture_key),
                  has_picture ? format("set {}, for example 10", family.labels_key)
                              : format("set {}, for example [32, 32, 3]", family.picture_key)};
 }
 
 Verdict synthetic_validates_itself(const Config& c) {
-  if (c.data.format != data::Format::synthetic || c.data.validation.empty()) return std::nullopt;
-  return Finding{"data.format = synthetic reads no files, but data.validation names one",
-                 "leave data.validation out; the end of the made-up tokens validates"};
+  if (!format_of(c).is_made_up || c.data.validation.empty()) return std::nullopt;
+  return Finding{
+      format("data.format = {} reads no files, but data.validation names one", format_of(c).name),
+      "leave data.validation out; the end of the made-up tokens validates"};
 }
 
 Verdict blend_is_of_sets(const Config& c) {
-  const bool has_sets =
-      c.data.format == data::Format::megatron || c.data.format == data::Format::llmc;
-  if (has_sets || c.data.blend.empty()) return std::nullopt;
-  return Finding{format("data.blend is a list of sets of tokens, but data.format = {}",
-                        c.data.format == data::Format::text ? "text" : "synthetic"),
-                 "set data.format = megatron, or leave data.blend out; `fourfold data tokenize` "
-                 "makes such sets"};
+  if (format_of(c).is_of_sets || c.data.blend.empty()) return std::nullopt;
+  return Finding{
+      format("data.blend is a list of sets of tokens, but data.format = {}", format_of(c).name),
+      "set data.format = megatron, or leave data.blend out; `fourfold data tokenize` "
+      "makes such sets"};
 }
 
 Verdict tokenizer_has_path(const Config& c) {
@@ -125,8 +123,7 @@ Verdict tokenizer_has_path(const Config& c) {
 }
 
 Verdict bytes_fit_vocabulary(const Config& c) {
-  const bool is_byte =
-      c.data.format == data::Format::text && c.data.tokenizer == data::TokenizerKind::byte;
+  const bool is_byte = format_of(c).has_words && c.data.tokenizer == data::TokenizerKind::byte;
   constexpr std::int64_t bytes = 256;
   const std::int64_t tokens = num_labels(c);
   if (!is_byte || tokens == 0 || tokens >= bytes) return std::nullopt;
@@ -143,7 +140,7 @@ void add_rules_of_text(std::vector<Rule>& rules, const FamilySchema& family) {
 }
 
 void add_rules_of_pictures(std::vector<Rule>& rules, const FamilySchema& family) {
-  rules.push_back({{"data.format", "data.path", family.picture_key}, pictures_have_path});
+  rules.push_back({{"data.format", "data.path", family.picture_key}, data_have_path});
   rules.push_back({{"data.format", family.picture_key, family.labels_key}, synthetic_has_pictures});
 }
 

@@ -61,7 +61,7 @@ Verdict intervals_have_samples(const Config& c) {
   if (c.sample.interval == 0 || c.sample.tokens > 0) return std::nullopt;
   return Finding{format("sample.interval = {} asks for texts, but sample.tokens = 0 writes none",
                         c.sample.interval),
-                 c.data.format == data::Format::text
+                 data::row_of(c.data.format).has_words
                      ? "leave sample.interval out, or sample.tokens"
                      : "leave sample.interval out, or set sample.tokens, for example 200"};
 }

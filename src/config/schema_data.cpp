@@ -1,6 +1,8 @@
 // Rows of the schema: data.
 #include <iterator>
 
+#include "base/format.h"
+#include "base/text.h"
 #include "config/family.h"
 #include "config/schema_fields.h"
 
@@ -9,22 +11,26 @@ namespace {
 
 using data::DataSpec;
 
+Key format_key() {
+  std::vector<std::string> words, meanings;
+  std::vector<data::Format> values;
+  for (const data::FormatRow& row : data::formats()) {
+    words.emplace_back(row.name);
+    meanings.push_back(format("{}: {}", row.name, row.holds));
+    values.push_back(row.format);
+  }
+  return {.path = "data.format",
+          .meaning = join(meanings, "; ") + ".",
+          .field = choice<data::Format>(at(&Config::data, &DataSpec::format), words, values),
+          .fallback = words[0],
+          .example = words[1],
+          .elsewhere = {"dataset_type", "data_format"}};
+}
+
 std::vector<Key> text_keys() {
   const std::vector<model::Kind> of_text = kinds_that_read(model::Reads::text);
   return {
-      {.path = "data.format",
-       .meaning = "text: a text file, or a folder of them; megatron: a set of tokens, PREFIX.bin "
-                  "and PREFIX.idx, as `fourfold data tokenize` writes; llmc: shards of tokens as "
-                  "llm.c has them; pictures: CIFAR, IDX or a folder of PNGs for each class; "
-                  "synthetic: made-up tokens or pictures, for tests and timing.",
-       .field =
-           choice<data::Format>(at(&Config::data, &DataSpec::format),
-                                {"text", "megatron", "llmc", "pictures", "synthetic"},
-                                {data::Format::text, data::Format::megatron, data::Format::llmc,
-                                 data::Format::pictures, data::Format::synthetic}),
-       .fallback = "text",
-       .example = "megatron",
-       .elsewhere = {"dataset_type", "data_format"}},
+      format_key(),
       {.path = "data.path",
        .meaning = "The text, the PREFIX of the set, the folder of shards, or the file or folder of "
                   "pictures, seen from the current directory.",

@@ -223,7 +223,7 @@ std::vector<Key> sample_keys() {
        .derive =
            [](Config& config) {
              const bool writes = config.family().makes == model::Makes::text;
-             config.sample.tokens = writes && config.data.format == data::Format::text ? 200 : 0;
+             config.sample.tokens = writes && data::row_of(config.data.format).has_words ? 200 : 0;
            }},
       {.path = "sample.interval",
        .meaning = "Steps between texts that the model writes while it is trained, for the log, "

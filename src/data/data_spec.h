@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "data/bad_pictures.h"
+#include "data/format.h"
 #include "data/picture_shape.h"
 
 namespace fourfold::data {
 
-enum class Format { text, synthetic, megatron, llmc, pictures };
 enum class TokenizerKind { character, byte, sentencepiece, gpt2 };
 
 /// A set of tokens and its part in a blend, relative to the others.
@@ -21,7 +21,7 @@ struct BlendPart {
 };
 
 struct DataSpec {
-  Format format = Format::text;
+  Format format = {};
   std::string path;  // a text; PREFIX of a Megatron set; a folder of llm.c shards, or one; pictures
   std::vector<BlendPart> blend;  // of token sets, instead of `path`
   TokenizerKind tokenizer = TokenizerKind::character;

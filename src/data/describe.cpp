@@ -13,9 +13,9 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "base/units.h"
+#include "data/format.h"
 #include "data/llmc_shards.h"
 #include "data/megatron_set.h"
-#include "data/picture_set.h"
 #include "data/sidecar.h"
 #include "data/text_source.h"
 #include "data/tokenizer.h"
@@ -73,6 +73,19 @@ std::string first_tokens(const TokenStream& stream, const Tokenizer* tokenizer) 
   return text;
 }
 
+Description describe_model(const std::string& path) {
+  const auto tokenizer = load_tokenizer(TokenizerKind::sentencepiece, path);
+  const auto end = tokenizer->end_of_document();
+  return {path,
+          {{"what", "a tokenizer of sentencepiece"},
+           {"tokens", format_grouped(tokenizer->vocab_size())},
+           {"fingerprint", tokenizer->fingerprint()},
+           {"ends", end ? format("token {} ends a document", *end) : "no token ends a document"}},
+          {}};
+}
+
+}  // namespace
+
 Description describe_megatron(const std::string& path) {
   const std::string prefix = megatron_prefix(path);
   const MegatronSet set(prefix);
@@ -112,17 +125,6 @@ Description describe_shards(const std::string& path) {
   return {path, std::move(rows), {}};
 }
 
-Description describe_model(const std::string& path) {
-  const auto tokenizer = load_tokenizer(TokenizerKind::sentencepiece, path);
-  const auto end = tokenizer->end_of_document();
-  return {path,
-          {{"what", "a tokenizer of sentencepiece"},
-           {"tokens", format_grouped(tokenizer->vocab_size())},
-           {"fingerprint", tokenizer->fingerprint()},
-           {"ends", end ? format("token {} ends a document", *end) : "no token ends a document"}},
-          {}};
-}
-
 Description describe_text(const std::string& path, const std::string& field) {
   const TakenFiles files = list_text_files({path});
   RawTextReader reader(files.taken);
@@ -152,24 +154,18 @@ Description describe_text(const std::string& path, const std::string& field) {
   return {path, std::move(rows), documents > 0 ? lengths.text("bytes") : ""};
 }
 
-bool is_folder_of_shards(const std::string& path) {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(path, error))
-    if (entry.path().extension() == ".bin") return LlmcShards::is_shard(entry.path().string());
-  return false;
-}
-
-}  // namespace
-
 Description describe(const std::string& path, const std::string& field, BadPictures bad) {
+  const FormatRow* best = &row_of(Format());  // anything may be a text
+  Match match = Match::none;
+  for (const FormatRow& row : formats()) {
+    const Match found = row.match == nullptr ? Match::none : row.match(path);
+    if (found > match) match = found, best = &row;
+  }
   std::error_code ignored;
-  const bool is_folder = std::filesystem::is_directory(path, ignored);
-  if (is_folder ? is_folder_of_shards(path) : file_exists(path) && LlmcShards::is_shard(path))
-    return describe_shards(path);
-  if (file_exists(megatron_prefix(path) + ".idx")) return describe_megatron(path);
-  if (!is_folder && path.ends_with(".model")) return describe_model(path);
-  if (is_picture_set(path)) return describe_pictures(path, bad);
-  return describe_text(path, field);
+  if (match < Match::names && path.ends_with(".model") &&
+      !std::filesystem::is_directory(path, ignored))
+    return describe_model(path);
+  return best->describe(path, field, bad);
 }
 
 }  // namespace fourfold::data

@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "data/permutation.h"
-#include "data/synthetic.h"
 
 namespace fourfold::data {
 namespace {
@@ -20,15 +19,14 @@ std::vector<Input> inputs_of(const PictureShape& shape) {
           {"labels", DType::i32, {}}};
 }
 
-std::unique_ptr<const PictureSet> open_train(const DataSpec& spec) {
-  if (spec.format == Format::synthetic)
-    return std::make_unique<SyntheticPictures>(spec.picture, spec.num_classes);
-  return open_pictures(spec.path, spec.bad_images);
+std::unique_ptr<const PictureSet> open_set(const DataSpec& spec, const std::string& path) {
+  const FormatRow& row = row_of(spec.format);
+  require(row.open_pictures != nullptr, "a model of pictures is fed a format that has some");
+  return row.open_pictures(spec, path);
 }
 
 std::unique_ptr<const PictureSet> open_validation(const DataSpec& spec) {
-  if (spec.validation.empty()) return nullptr;
-  return open_pictures(spec.validation, spec.bad_images);
+  return spec.validation.empty() ? nullptr : open_set(spec, spec.validation);
 }
 
 void check_alike(const PictureSet& train, const PictureSet& validation) {
@@ -80,7 +78,7 @@ void add_warning(const PictureSet& set, std::vector<std::string>& warnings) {
 }  // namespace
 
 PictureSource::PictureSource(const DataSpec& spec)
-    : PictureSource(spec, open_train(spec), open_validation(spec)) {}
+    : PictureSource(spec, open_set(spec, spec.path), open_validation(spec)) {}
 
 PictureSource::PictureSource(const DataSpec& spec, std::unique_ptr<const PictureSet> train,
                              std::unique_ptr<const PictureSet> validation)

@@ -75,7 +75,123 @@ std::unique_ptr<const Tokenizer> tokenizer_of_texts(const DataSpec& spec, const 
   return make_tokenizer(spec, train.text + validation.text, spec.path);
 }
 
-TokenSets make_text(const DataSpec& spec) {
+/// How the sets of one format are opened.
+struct SetForm {
+  std::unique_ptr<const TokenStream> (*open)(const std::string& path, LlmcShards::Part part,
+                                             std::vector<std::string>& notes);
+  /// The files that hold the tokens of a stream.
+  std::vector<std::string> (*files)(const TokenStream& stream);
+  /// What validates where nothing else is to; empty: the end of what trains.
+  std::string (*validation)(const DataSpec& spec);
+  /// The name, without ".json", of the file beside a set that holds its tokenizer; null: there is
+  /// none.
+  std::string (*sidecar_prefix)(const std::string& path);
+};
+
+constexpr SetForm megatron_form = {
+    .open = [](const std::string& path, LlmcShards::Part, std::vector<std::string>&)
+        -> std::unique_ptr<const TokenStream> { return std::make_unique<MegatronSet>(path); },
+    .files = [](const TokenStream& stream) -> std::vector<std::string> {
+      return {megatron_prefix(stream.name()) + ".bin"};
+    },
+    .validation = [](const DataSpec&) { return std::string(); },
+    .sidecar_prefix = megatron_prefix};
+
+constexpr SetForm llmc_form = {
+    .open = [](const std::string& path, LlmcShards::Part part,
+               std::vector<std::string>& notes) -> std::unique_ptr<const TokenStream> {
+      auto shards = std::make_unique<LlmcShards>(path, part);
+      if (shards->passed_over().count > 0)
+        notes.push_back(format("{}: {}", path, shards->passed_over().text("name", "passed over")));
+      return shards;
+    },
+    .files =
+        [](const TokenStream& stream) { return dynamic_cast<const LlmcShards&>(stream).files(); },
+    .validation =
+        [](const DataSpec& spec) {
+          const bool is_open = spec.blend.empty() && LlmcShards::has_both_parts(spec.path);
+          return is_open ? spec.path : std::string();
+        },
+    .sidecar_prefix = nullptr};
+
+/// What sets have in common, which people may not know.
+std::vector<std::string> compare(const TokenSets& sets, const SetForm& form) {
+  std::vector<std::string> notes;
+  SetFiles training{sets.streams.size() > 1 ? "data.blend" : "data.path", {}};
+  for (const auto& stream : sets.streams) {
+    const std::vector<std::string> own = form.files(*stream);
+    add_notes(notes, notes_on_common_files(training, {training.key, own},
+                                           "it is read as two sets; name it once, with the sum of "
+                                           "the weights"));
+    training.files.insert(training.files.end(), own.begin(), own.end());
+  }
+  if (sets.validation)
+    add_notes(notes,
+              notes_on_common_files(training, {"data.validation", form.files(*sets.validation)},
+                                    then_validates));
+  return notes;
+}
+
+/// The tokenizer so far must be the one that is found now.
+void agree(std::unique_ptr<const Tokenizer>& tokenizer, const std::string& fingerprint,
+           const std::string& where) {
+  if (!tokenizer || tokenizer->fingerprint() == fingerprint) return;
+  throw UserError(ExitCode::bad_data,
+                  format("{}: its tokens belong to the tokenizer {}, expected {}; tokenize all "
+                         "sets with one tokenizer, and name no other in data.tokenizer",
+                         where, fingerprint, tokenizer->fingerprint()));
+}
+
+std::unique_ptr<const Tokenizer> find_tokenizer(const DataSpec& spec, const SetForm& form,
+                                                const std::vector<std::string>& paths) {
+  std::unique_ptr<const Tokenizer> tokenizer;
+  // The alphabet of `char` comes from a text, which there is none of here.
+  if (spec.tokenizer != TokenizerKind::character)
+    tokenizer = load_tokenizer(spec.tokenizer, spec.tokenizer_path);
+  if (form.sidecar_prefix != nullptr) {
+    for (const std::string& path : paths) {
+      const std::string prefix = form.sidecar_prefix(path);
+      const auto sidecar = read_sidecar(prefix);
+      if (!sidecar) continue;
+      agree(tokenizer, sidecar->fingerprint, prefix + ".json");
+      if (!tokenizer) tokenizer = tokenizer_of(*sidecar, prefix + ".json");
+    }
+  }
+  if (tokenizer) return tokenizer;
+  if (spec.vocab_size > 0) return number_tokenizer(spec.vocab_size);
+  throw UserError(ExitCode::bad_config,
+                  format("{}: which tokenizer its tokens belong to is not known; set "
+                         "data.tokenizer, or at least model.vocab_size",
+                         paths.front()));
+}
+
+TokenSets open_token_sets(const DataSpec& spec, const SetForm& form) {
+  std::vector<BlendPart> parts = spec.blend;
+  if (parts.empty()) parts.push_back({spec.path, 1});
+  TokenSets sets;
+  sets.weights.clear();
+  std::vector<std::string> paths;
+  for (const BlendPart& part : parts) {
+    sets.streams.push_back(form.open(part.path, LlmcShards::Part::training, sets.notes));
+    sets.weights.push_back(part.weight);
+    paths.push_back(part.path);
+  }
+  const std::string validation = spec.validation.empty() ? form.validation(spec) : spec.validation;
+  if (!validation.empty()) {
+    // Those that train are no news where the folder is that of the training.
+    std::vector<std::string> own;
+    std::vector<std::string>& told = validation == spec.path ? own : sets.notes;
+    sets.validation = form.open(validation, LlmcShards::Part::validation, told);
+    paths.push_back(validation);
+  }
+  add_notes(sets.notes, compare(sets, form));
+  sets.tokenizer = find_tokenizer(spec, form, paths);
+  return sets;
+}
+
+}  // namespace
+
+TokenSets make_texts(const DataSpec& spec) {
   const Text train = read_documents(spec.path);
   Text validation;
   if (!spec.validation.empty()) validation = read_documents(spec.validation);
@@ -110,117 +226,23 @@ TokenSets make_synthetic(const DataSpec& spec) {
   return sets;
 }
 
-std::unique_ptr<const TokenStream> open_stream(Format kind, const std::string& path,
-                                               LlmcShards::Part part, TokenSets& sets) {
-  if (kind == Format::megatron) return std::make_unique<MegatronSet>(path);
-  auto shards = std::make_unique<LlmcShards>(path, part);
-  if (shards->passed_over().count > 0)
-    sets.notes.push_back(format("{}: {}", path, shards->passed_over().text("name", "passed over")));
-  return shards;
+TokenSets open_megatron_sets(const DataSpec& spec) {
+  return open_token_sets(spec, megatron_form);
 }
 
-/// The files that hold the tokens of a stream.
-std::vector<std::string> files_of(const TokenStream& stream) {
-  const auto* shards = dynamic_cast<const LlmcShards*>(&stream);
-  if (shards == nullptr) return {megatron_prefix(stream.name()) + ".bin"};
-  return shards->files();
-}
-
-/// What sets have in common, which people may not know.
-std::vector<std::string> compare(const TokenSets& sets) {
-  std::vector<std::string> notes;
-  SetFiles training{sets.streams.size() > 1 ? "data.blend" : "data.path", {}};
-  for (const auto& stream : sets.streams) {
-    const std::vector<std::string> own = files_of(*stream);
-    add_notes(notes, notes_on_common_files(training, {training.key, own},
-                                           "it is read as two sets; name it once, with the sum of "
-                                           "the weights"));
-    training.files.insert(training.files.end(), own.begin(), own.end());
-  }
-  if (sets.validation)
-    add_notes(notes,
-              notes_on_common_files(training, {"data.validation", files_of(*sets.validation)},
-                                    then_validates));
-  return notes;
-}
-
-/// The shards of a folder of llm.c that validate, where nothing else is to.
-std::string validation_of(const DataSpec& spec) {
-  const bool is_open = spec.validation.empty() && spec.format == Format::llmc && spec.blend.empty();
-  return is_open && LlmcShards::has_both_parts(spec.path) ? spec.path : spec.validation;
-}
-
-/// The tokenizer so far must be the one that is found now.
-void agree(std::unique_ptr<const Tokenizer>& tokenizer, const std::string& fingerprint,
-           const std::string& where) {
-  if (!tokenizer || tokenizer->fingerprint() == fingerprint) return;
-  throw UserError(ExitCode::bad_data,
-                  format("{}: its tokens belong to the tokenizer {}, expected {}; tokenize all "
-                         "sets with one tokenizer, and name no other in data.tokenizer",
-                         where, fingerprint, tokenizer->fingerprint()));
-}
-
-std::unique_ptr<const Tokenizer> find_tokenizer(const DataSpec& spec,
-                                                const std::vector<std::string>& paths) {
-  std::unique_ptr<const Tokenizer> tokenizer;
-  // The alphabet of `char` comes from a text, which there is none of here.
-  if (spec.tokenizer != TokenizerKind::character)
-    tokenizer = load_tokenizer(spec.tokenizer, spec.tokenizer_path);
-  if (spec.format == Format::megatron) {
-    for (const std::string& path : paths) {
-      const std::string prefix = megatron_prefix(path);
-      const auto sidecar = read_sidecar(prefix);
-      if (!sidecar) continue;
-      agree(tokenizer, sidecar->fingerprint, prefix + ".json");
-      if (!tokenizer) tokenizer = tokenizer_of(*sidecar, prefix + ".json");
-    }
-  }
-  if (tokenizer) return tokenizer;
-  if (spec.vocab_size > 0) return number_tokenizer(spec.vocab_size);
-  throw UserError(ExitCode::bad_config,
-                  format("{}: which tokenizer its tokens belong to is not known; set "
-                         "data.tokenizer, or at least model.vocab_size",
-                         paths.front()));
-}
-
-}  // namespace
-
-TokenSets make_in_memory(const DataSpec& spec) {
-  TokenSets sets = spec.format == Format::text ? make_text(spec) : make_synthetic(spec);
-  sets.weights = {1};
-  return sets;
-}
-
-TokenSets open_token_sets(const DataSpec& spec) {
-  std::vector<BlendPart> parts = spec.blend;
-  if (parts.empty()) parts.push_back({spec.path, 1});
-  TokenSets sets;
-  std::vector<std::string> paths;
-  for (const BlendPart& part : parts) {
-    sets.streams.push_back(open_stream(spec.format, part.path, LlmcShards::Part::training, sets));
-    sets.weights.push_back(part.weight);
-    paths.push_back(part.path);
-  }
-  if (const std::string validation = validation_of(spec); !validation.empty()) {
-    // Those that train are no news where the folder is that of the training.
-    TokenSets own;
-    TokenSets& told = validation == spec.path ? own : sets;
-    sets.validation = open_stream(spec.format, validation, LlmcShards::Part::validation, told);
-    paths.push_back(validation);
-  }
-  add_notes(sets.notes, compare(sets));
-  sets.tokenizer = find_tokenizer(spec, paths);
-  return sets;
+TokenSets open_llmc_shards(const DataSpec& spec) {
+  return open_token_sets(spec, llmc_form);
 }
 
 std::vector<MissingFile> missing_files(const DataSpec& spec) {
   std::vector<MissingFile> files;
-  if (spec.format == Format::synthetic) return files;
+  const FormatRow& row = row_of(spec.format);
+  if (row.is_made_up) return files;
   for (const BlendPart& part : spec.blend) files.push_back({"data.blend", part.path});
   if (!spec.path.empty()) files.push_back({"data.path", spec.path});
   if (!spec.validation.empty()) files.push_back({"data.validation", spec.validation});
-  if (spec.format == Format::megatron)
-    for (MissingFile& file : files) file.path = megatron_prefix(file.path) + ".idx";
+  if (row.file_of != nullptr)
+    for (MissingFile& file : files) file.path = row.file_of(file.path);
   std::erase_if(files, [](const MissingFile& file) { return file_exists(file.path); });
   return files;
 }

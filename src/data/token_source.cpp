@@ -81,11 +81,13 @@ std::span<std::int32_t> as_ids(std::span<std::byte> bytes) {
 TokenSource::TokenSource(const DataSpec& spec)
     : Source({}, inputs_of(spec.seq_length)),
       blend_(std::vector<double>{1}),
-      in_epochs_(spec.format == Format::megatron || spec.format == Format::llmc),
+      in_epochs_(row_of(spec.format).is_of_sets),
       seed_(spec.seed),
       samples_per_step_(spec.samples_per_step),
       seq_length_(spec.seq_length) {
-  TokenSets sources = in_epochs_ ? open_token_sets(spec) : make_in_memory(spec);
+  const FormatRow& row = row_of(spec.format);
+  require(row.open_tokens != nullptr, "a model of text is fed a format that has some");
+  TokenSets sources = row.open_tokens(spec);
   tokenizer_ = std::move(sources.tokenizer);
   blend_ = Blend(sources.weights);
   validates_apart_ = sources.validation != nullptr;
@@ -146,7 +148,7 @@ void TokenSource::check_blend(std::size_t i, const DataSpec& spec) const {
 
 void TokenSource::check_documents(const DataSpec& spec) const {
   if (!spec.mask_documents && !spec.restart_positions) return;
-  if (spec.format == Format::llmc) return;  // not counted without reading all
+  if (!row_of(spec.format).counts_documents) return;
   std::int64_t documents = 0;
   for (std::size_t i = 0; i < num_train_sets(); ++i) documents += sets_[i].stream->num_documents();
   if (documents > 1) return;

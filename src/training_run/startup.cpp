@@ -81,7 +81,7 @@ Rows startup_rows(const job::Job& job, const data::Source& source, const rundir:
                   std::size_t ranks_here) {
   Rows rows = job::summary_rows(job);
   rows.push_back(data_row(job, source));
-  const bool is_made_up = job.config.data.format == data::Format::synthetic;
+  const bool is_made_up = data::row_of(job.config.data.format).is_made_up;
   if (!is_made_up && !source.read_as().empty()) rows.push_back({"read as", source.read_as()});
   if (facts.ranks > 1) rows.push_back(ranks_row(facts, ranks_here));
   rows.push_back(job::device_row(job));
