@@ -192,6 +192,7 @@ class Families(CheckTest):
     def test_a_family_and_its_schema_may_name_it(self):
         for path in ("src/model/vgg.cpp", "src/config/schema_vgg.cpp"):
             self.write(path, "return config.vgg.widths == VggSpec{}.widths;\n")
+        self.write("src/plan/name.cpp", 'return tensor.find(".gpt.") != tensor.npos || run == "gpt-tiny";\n')
         self.write("src/interop/gpt2.h", "void write(const model::GptSpec& spec);\n")
         self.write("src/job/other.cpp", "// as a GptSpec has it\nauto a = data::TokenizerKind::gpt2, b = config.family();\n")
         self.assertEqual(list(check_families.findings(self.root)), [])
@@ -204,6 +205,14 @@ class Families(CheckTest):
                 self.write(path, "int a;\n" + line + "\n")
                 self.expect(check_families, f"{path}:2: {named} asks which family", "ask model::Family")
                 (self.root / path).unlink()
+
+    def test_a_question_for_the_format_elsewhere(self):
+        self.write("src/data/format.h", "enum class Format : std::uint8_t {\n  text,\n  llmc,\n};\n")
+        self.write("src/data/source.cpp", "if (spec.format == Format::llmc) return;\n")
+        self.write("src/cli/eval_pictures.cpp", "config.data.format = data::Format::text;\n")
+        self.assertEqual(list(check_families.findings(self.root)), [])
+        self.write("src/job/other.cpp", "if (spec.format == data::Format::llmc) return;\n")
+        self.expect(check_families, "src/job/other.cpp:1: Format::llmc asks which format", "ask data::row_of")
 
     def test_the_schema_of_another_family(self):
         self.write("src/config/schema_gpt.cpp", "return config.vgg.widths;\n")
