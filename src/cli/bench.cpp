@@ -187,7 +187,7 @@ void bench_device_step(const BenchArguments& arguments, const measure::DeviceKer
     const job::Job job = bench_job(source, arguments, "cuda");
     screen::print("%s, %s, micro-batch of %lld\n\n", table.device.c_str(),
                   std::string(to_string(job.config.plan.compute)).c_str(),
-                  static_cast<long long>(job.config.plan.micro_batch_size));
+                  static_cast<long long>(job.config.plan_spec().micro_batch_size));
     measure::measure_step(
         measure::calls_of(job.bundle().at("train"), job.target.threads, "kernels"),
         allowed_kernels(kernels, job.target), print_line, table);

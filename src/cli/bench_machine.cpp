@@ -41,17 +41,16 @@ std::vector<job::Job> step_jobs(const BenchArguments& arguments, std::int64_t ra
   if (arguments.config.files.empty()) return jobs;
   config::Config config = bench_config(arguments.config, arguments, "cpu");
   config.threads = threads;
+  const std::int64_t samples = config.plan_spec().micro_batch_size;
   plan::PlanSpec& spec = config.plan;
   spec.grid = {};
   spec.pipeline = {};
   spec.pins.clear();
   spec.chunks = 1;
-  const std::int64_t samples = spec.micro_batch_size;
   const std::int64_t micros = spec.global_batch_size >= 2 * samples ? 2 : 1;
   for (std::int64_t divisor = 1; divisor <= 2 * ranks && samples % divisor == 0; divisor *= 2) {
-    spec.micro_batch_size = samples / divisor;
-    config.micro_batch_size = spec.micro_batch_size;
-    spec.global_batch_size = micros * spec.micro_batch_size;
+    config.micro_batch_size = samples / divisor;
+    spec.global_batch_size = micros * *config.micro_batch_size;
     jobs.push_back(job::make_job(config));
   }
   return jobs;

@@ -178,7 +178,7 @@ void measure_rank(const BenchArguments& arguments, const StepJob& step, comm::Wo
     run::Executor executor(bundle, *backend);
     std::vector<train::Observer*> observers;
     if (is_first) observers.push_back(&times);
-    train::train(job.config.train, facts, executor, *step.source, observers,
+    train::train(job.config.train_spec(), facts, executor, *step.source, observers,
                  is_alone ? nullptr : &world, {.stop_at = batches});
   }
   const bool is_cpu = job.device == job::Device::cpu;

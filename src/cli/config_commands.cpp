@@ -26,7 +26,7 @@ namespace {
 /// its programs show, that its ranks come to the end of a step; needs the data where the
 /// configuration leaves something of the model open to them.
 void check_plan(config::Config config) {
-  const std::vector<data::MissingFile> missing = data::missing_files(config.data);
+  const std::vector<data::MissingFile> missing = data::missing_files(config.data_spec());
   for (const auto& [key, path] : missing)
     screen::print("note: %s = %s is not there, seen from the current directory\n", key.c_str(),
                   path.c_str());

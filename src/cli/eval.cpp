@@ -117,7 +117,6 @@ void eval_text(const EvalArguments& arguments, const rundir::TrainedModel& model
   config::Config config =
       job::scoring_config(model.config, {arguments.threads, arguments.device}, arguments.window,
                           static_cast<std::int64_t>(ids.size()) - 1);
-  config::share_values(config);
   const std::size_t num_bytes = scored_bytes(*tokenizer, ids, text);
   const train::Windows windows(std::move(ids), config.data.seq_length);
   const job::Job job = job::make_job(std::move(config), job::Graphs::evaluation);

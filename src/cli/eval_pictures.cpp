@@ -48,8 +48,6 @@ config::Config config_of(const EvalArguments& arguments, const rundir::TrainedMo
   config.data.format = data::Format::pictures;
   config.data.path = config.data.validation = arguments.data;
   config.data.flip = false;
-  config::share_values(config);
-  config.data.samples_per_step = 1;  // none is trained on, so any number of pictures will do
   return config;
 }
 
@@ -75,7 +73,7 @@ void print_bound(const EvalArguments& arguments, const rundir::TrainedModel& mod
 void eval_pictures(const EvalArguments& arguments, const rundir::TrainedModel& model) {
   check_options(arguments);
   config::Config config = config_of(arguments, model);
-  const auto source = job::load_data(config);
+  const auto source = job::load_data(config, job::DataUse::validation);
   const job::Job job = job::make_job(std::move(config), job::Graphs::evaluation);
   job::require_device(job);
   job::check_memory(job);

@@ -35,7 +35,7 @@ std::string read_prompt(const std::string& path) {
 }
 
 generate::SampleSpec sample_spec(const GenerateArguments& arguments, const config::Config& config) {
-  generate::SampleSpec spec = config.sample;
+  generate::SampleSpec spec = config.sample_spec();
   if (arguments.prompt) spec.prompt = *arguments.prompt;
   if (!arguments.prompt_file.empty()) spec.prompt = read_prompt(arguments.prompt_file);
   if (arguments.tokens) spec.tokens = *arguments.tokens;

@@ -56,7 +56,6 @@ config::Config config_of(const GenerateArguments& arguments, const config::Confi
                            sampling.steps, all));
   if (sampling.steps == 0) sampling.steps = all;
   config.set_model(making);
-  config::share_values(config);
   return config;
 }
 
@@ -75,7 +74,7 @@ generate::PictureSpec spec_of(const GenerateArguments& arguments, const config::
                            *arguments.label, classes, classes - 1));
   generate::PictureSpec spec{.count = count,
                              .steps = model::diffusion(making)->sampling.steps,
-                             .seed = arguments.seed.value_or(config.sample.seed),
+                             .seed = arguments.seed.value_or(config.seed),
                              .label = std::nullopt,
                              .num_labels = classes};
   if (arguments.label) spec.label = static_cast<std::int32_t>(*arguments.label);

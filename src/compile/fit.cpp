@@ -230,7 +230,11 @@ class Fitting {
       tried.cached_gathers = layers_ - gathered_again;
       return bytes_of(tried, room_of(plan_.overlap, few_instructions));
     });
-    plan_.cached_gathers = layers_ - again;
+    // Where all stay and nothing is repeated, a limit changes nothing.
+    if (again > 0 || plan_.repeats_any())
+      plan_.cached_gathers = layers_ - again;
+    else
+      plan_.cached_gathers.reset();
   }
 
   /// What the training step needs, with this room.

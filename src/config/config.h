@@ -59,8 +59,7 @@ struct Config {
 #define FOURFOLD_FAMILY(word, Spec) model::Spec word;
   FOURFOLD_FAMILIES(FOURFOLD_FAMILY)
 #undef FOURFOLD_FAMILY
-  /// The type of the residual stream: that of the computation, or f32 beside bf16. share_values
-  /// tells the model.
+  /// The type of the residual stream: that of the computation, or f32 beside bf16.
   DType residual = DType::f32;
   plan::PlanSpec plan;
   OpenAxes open_axes;            // of plan.grid and plan.pipeline; their sizes there are 1
@@ -74,21 +73,22 @@ struct Config {
 
   /// What the family of the model is.
   const model::Family& family() const { return model::family(kind); }
-  /// The model. A copy: whoever changes it gives it back.
+  /// The model, its residual stream in the type that it is kept in. A copy: whoever changes it
+  /// gives it back.
   model::Spec model() const;
   void set_model(const model::Spec& given);
+  /// What other rooms are handed: their own section, and what keys of other sections say of it
+  /// (seed, sequence length, vocabulary, name and folder of the run, the micro-batch that follows
+  /// from the grid). Cost: a copy.
+  plan::PlanSpec plan_spec() const;  // `auto` ranks of data count as 1
+  data::DataSpec data_spec() const;
+  train::TrainSpec train_spec() const;
+  generate::SampleSpec sample_spec() const;
   bool has_wide_residual() const { return plan.compute == DType::bf16 && residual == DType::f32; }
 };
 
 /// "gpt": how model.kind names it.
 std::string kind_word(model::Kind kind);
-
-/// Copies what several rooms need (seed, sequence length, synthetic vocabulary, run name and
-/// folder, how the residual stream is kept) from where the schema stores it to the other specs, and
-/// settles the micro-batch for the grid
-/// (`auto` ranks of data count as 1). load() has done it; call it again after changing such a value
-/// in code.
-void share_values(Config& config);
 
 /// How a file is read: its text, or why there is none.
 using FileReader = std::function<std::variant<std::string, FileFault>(const std::string& path)>;

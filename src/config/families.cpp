@@ -1,9 +1,12 @@
 // The families joined: the key that chooses one, and what is asked of any.
 #include <algorithm>
 
+#include "base/error.h"
+#include "base/format.h"
 #include "base/text.h"
 #include "config/family.h"
 #include "config/schema_fields.h"
+#include "model/model.h"
 
 namespace fourfold::config {
 namespace {
@@ -37,17 +40,18 @@ model::Spec Config::model() const {
   switch (kind) {
 #define FOURFOLD_FAMILY(word, Spec) \
   case model::Kind::word:           \
-    return word;
+    return model::with_wide_residual(word, has_wide_residual());
     FOURFOLD_FAMILIES(FOURFOLD_FAMILY)
 #undef FOURFOLD_FAMILY
   }
   fail_internal("every family has its settings");
 }
 
-void Config::set_model(const model::Spec& given){
+void Config::set_model(const model::Spec& given) {
+  const model::Spec own = model::with_wide_residual(given, false);  // model() says how it is kept
 #define FOURFOLD_FAMILY(word, Spec) \
-  if (const auto* of = std::get_if<model::Spec>(&given)) word = *of, kind = model::Kind::word;
-    FOURFOLD_FAMILIES(FOURFOLD_FAMILY)
+  if (const auto* of = std::get_if<model::Spec>(&own)) word = *of, kind = model::Kind::word;
+  FOURFOLD_FAMILIES(FOURFOLD_FAMILY)
 #undef FOURFOLD_FAMILY
 }
 

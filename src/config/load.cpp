@@ -37,7 +37,6 @@ class Loader {
   Config finish(std::string name) {
     if (!settings_.contains("run.name")) config_.name = std::move(name);
     derive_defaults();
-    share_values(config_);
     check_rules();
     sort_problems();
     if (!problems_.empty()) refuse();
@@ -272,18 +271,6 @@ class Loader {
   bool is_whole_ = true;         // false: a file holds no keys at all
 };
 
-/// As many of a rank's samples as it processes at once: all of them or, in a pipeline, so few that
-/// each mesh has at least four micro-batches in a step, and so waits for a fifth of it at most.
-/// Where stages share meshes, these divide the micro-batches if they can.
-std::int64_t micro_batch_of(std::int64_t samples, const plan::PipelineSpec& pipeline) {
-  if (pipeline.stages == 1) return samples;
-  const std::int64_t meshes = std::max<std::int64_t>(pipeline.meshes(), 1),
-                     group = pipeline.stages_per_mesh > 1 ? meshes : 1;
-  std::int64_t micro = std::max<std::int64_t>(samples / (4 * meshes), 1);
-  while (micro > 1 && samples % (micro * group) != 0) --micro;
-  return micro;
-}
-
 /// Without a folder and an ending: "gpt-tiny".
 std::string run_name_of(std::span<const std::string> files) {
   return files.empty() ? kind_word(model::Kind())
@@ -291,30 +278,6 @@ std::string run_name_of(std::span<const std::string> files) {
 }
 
 }  // namespace
-
-void share_values(Config& config) {
-  const std::int64_t whole = config.plan.global_batch_size,
-                     replicas = config.plan.grid.data.value_or(1) * config.plan.grid.z;
-  // Where it cannot be divided, 1: the batch is then found wrong, not the micro-batch.
-  config.plan.micro_batch_size = config.micro_batch_size.value_or(
-      whole % replicas == 0 ? micro_batch_of(whole / replicas, config.plan.pipeline) : 1);
-  for (plan::Grid& grid : config.plan.pipeline.grids) grid.order = config.plan.grid.order;
-  config.train.run_name = config.name;
-  config.train.run_dir = config.dir;
-  config.train.seed = config.data.seed = config.sample.seed = config.seed;
-  config.set_model(model::with_wide_residual(config.model(), config.has_wide_residual()));
-  const model::Spec model = config.model();
-  const bool is_text = config.family().reads == model::Reads::text;
-  config.sample.capacity = model::longest_text(model);
-  config.plan.seq_length = is_text ? config.data.seq_length : 1;
-  const auto [num_labels, picture] = model::data_facts(model);
-  const bool has_words = data::row_of(config.data.format).has_words;
-  config.data.samples_per_step = config.plan.global_batch_size;
-  config.data.vocab_size = is_text && !has_words ? num_labels : 0;
-  config.data.is_of_pictures = !is_text;
-  if (picture.size() == 3) config.data.picture = {picture[0], picture[1], picture[2]};
-  config.data.num_classes = is_text ? 0 : num_labels;
-}
 
 Config load(std::span<const std::string> files, std::span<const std::string> sets,
             const FileReader& read) {

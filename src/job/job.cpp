@@ -129,11 +129,10 @@ Job plan_job(config::Config config, Graphs graphs, std::optional<std::int64_t> r
   Job job;
   const config::Config wanted = config;
   job.config = std::move(config);
-  plan::Grid& grid = job.config.plan.grid;
-  grid = feasible(plan::solve_grid(job.config.plan, ranks), wanted, ranks);
-  config::share_values(job.config);
-  const plan::Batching b = feasible(plan::solve_batching(job.config.plan), wanted, ranks);
-  const data::DataSpec& data = job.config.data;
+  job.config.plan.grid = feasible(plan::solve_grid(job.config.plan_spec(), ranks), wanted, ranks);
+  const plan::PlanSpec spec = job.config.plan_spec();
+  const plan::Batching b = feasible(plan::solve_batching(spec), wanted, ranks);
+  const data::DataSpec data = job.config.data_spec();
   job.graphs = model::build(job.config.model(),
                             {b.samples(), b.length, b.global_batch, data.mask_documents,
                              data.restart_positions, b.chunks},
@@ -144,8 +143,7 @@ Job plan_job(config::Config config, Graphs graphs, std::optional<std::int64_t> r
   if (graphs == Graphs::of_run) graph::read_averages(job.graphs);
   if (graphs == Graphs::generation) keep_graphs(job.graphs, {"prefill", "decode", "denoise"});
   if (graphs == Graphs::evaluation) keep_graphs(job.graphs, {"evaluate", "bound"});
-  auto [model, plan] =
-      feasible(plan::plan_model(std::move(job.graphs), job.config.plan), wanted, ranks);
+  auto [model, plan] = feasible(plan::plan_model(std::move(job.graphs), spec), wanted, ranks);
   job.graphs = std::move(model);
   job.plan = std::move(plan);
   return job;
@@ -159,8 +157,9 @@ Job make_job(config::Config config, Graphs graphs, std::optional<std::int64_t> r
   job.device = choose_device(job.config, job.ranks());
   job.gpu.ranks = job.ranks();
   job.target = target_of(job.config, job.kernel_table, job.ranks(), job.device, purpose);
+  job.planned = job.plan;
   auto fitted =
-      compile::compile_to_fit(job.graphs, std::move(job.plan), job.target, proved_in_debug(passes));
+      compile::compile_to_fit(job.graphs, job.planned, job.target, proved_in_debug(passes));
   if (const auto* not_fitted = std::get_if<compile::DoesNotFit>(&fitted))
     throw UserError(ExitCode::does_not_fit, in_words(*not_fitted, job.config));
   job.plan = std::move(std::get<compile::Fitted>(fitted).plan);
@@ -177,8 +176,7 @@ namespace {
 
 /// Whatever fits best where nothing does.
 void compile_again(Job& job) {
-  auto made =
-      compile::compile_to_fit(job.graphs, std::move(job.plan), job.target, proved_in_debug({}));
+  auto made = compile::compile_to_fit(job.graphs, job.planned, job.target, proved_in_debug({}));
   auto* none_fits = std::get_if<compile::DoesNotFit>(&made);
   compile::Fitted& fitted =
       none_fits != nullptr ? none_fits->least : std::get<compile::Fitted>(made);
@@ -189,7 +187,7 @@ void compile_again(Job& job) {
 }  // namespace
 
 void compile_within(Job& job, std::int64_t bytes) {
-  job.plan.memory_limit = bytes;
+  job.planned.memory_limit = bytes;
   compile_again(job);
 }
 
@@ -217,12 +215,15 @@ program::Bundle bundle_of(const Job& job, std::int64_t rank) {
 namespace {
 
 /// Errors also say where the configuration names a file that is not there.
-std::unique_ptr<const data::Source> read_data(const config::Config& config) {
+std::unique_ptr<const data::Source> read_data(const config::Config& config, DataUse use) {
   try {
-    return data::open_source(config.data);
+    data::DataSpec spec = config.data_spec();
+    if (use == DataUse::validation) spec.samples_per_step = 1;
+    return data::open_source(spec);
   } catch (const UserError& error) {
     std::vector<std::string> keys;
-    for (const data::MissingFile& file : data::missing_files(config.data)) keys.push_back(file.key);
+    for (const data::MissingFile& file : data::missing_files(config.data_spec()))
+      keys.push_back(file.key);
     if (keys.empty()) throw;
     throw UserError(
         error.code(),
@@ -262,8 +263,8 @@ void settle_picture(std::vector<std::int64_t>& picture, const config::Config& co
 
 }  // namespace
 
-std::unique_ptr<const data::Source> load_data(config::Config& config) {
-  std::unique_ptr<const data::Source> source = read_data(config);
+std::unique_ptr<const data::Source> load_data(config::Config& config, DataUse use) {
+  std::unique_ptr<const data::Source> source = read_data(config, use);
   model::DataFacts facts = model::data_facts(config.model());
   if (config.family().reads == model::Reads::pictures) {
     settle_picture(facts.picture, config, *source);

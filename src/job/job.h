@@ -20,7 +20,8 @@ namespace fourfold::job {
 struct Job {
   config::Config config;  // vocabulary, grid and micro-batch settled
   graph::ModelGraphs graphs;
-  plan::Plan plan;
+  plan::Plan planned;        // before what it leaves open was chosen so that it fits
+  plan::Plan plan;           // with nothing left open
   std::string kernel_table;  // a text of machine/kernel_table.h; empty: the built-in table
   Device device = Device::cpu;
   GpuPlace gpu;  // where the device is one
@@ -70,10 +71,14 @@ void use_kernels(Job& job, std::string table);
 /// What all steps of the run compute, recomputation apart.
 double model_flops_of_run(const Job& job);
 
+/// What data are for. Where none is trained on, any number of samples will do.
+enum class DataUse { training, validation };
+
 /// The data of the configuration; sets from them what the configuration leaves open of the model: a
 /// vocabulary, the size of a picture, classes. Errors: UserError(bad_data), or
 /// UserError(bad_config) where model and data do not fit.
-std::unique_ptr<const data::Source> load_data(config::Config& config);
+std::unique_ptr<const data::Source> load_data(config::Config& config,
+                                              DataUse use = DataUse::training);
 
 /// True if the model is left open until the data are read.
 bool needs_data(const config::Config& config);

@@ -62,10 +62,9 @@ bool divides(const config::Config& config, const plan::Grid& grid) {
 
 bool works(config::Config config, const plan::Grid& grid) {
   config.plan.grid = grid;
-  config::share_values(config);
-  if (!std::holds_alternative<plan::Grid>(plan::solve_grid(config.plan, std::nullopt)))
-    return false;
-  const auto batching = plan::solve_batching(config.plan);
+  const plan::PlanSpec spec = config.plan_spec();
+  if (!std::holds_alternative<plan::Grid>(plan::solve_grid(spec, std::nullopt))) return false;
+  const auto batching = plan::solve_batching(spec);
   const auto* b = std::get_if<plan::Batching>(&batching);
   if (b == nullptr) return false;
   const auto graphs =
@@ -73,7 +72,7 @@ bool works(config::Config config, const plan::Grid& grid) {
                    {b->samples(), b->length, b->global_batch, config.data.mask_documents,
                     config.data.restart_positions, b->chunks},
                    config.optimizer, model::Writes::samples);
-  return std::holds_alternative<plan::PlannedModel>(plan::plan_model(graphs, config.plan));
+  return std::holds_alternative<plan::PlannedModel>(plan::plan_model(graphs, spec));
 }
 
 }  // namespace

@@ -148,7 +148,7 @@ ChosenGrid choose_grid(const config::Config& config, std::int64_t ranks,
 std::optional<ChosenGrid> kept_grid(const config::Config& config, const config::Config& earlier,
                                     std::int64_t ranks) {
   const plan::Grid& grid = earlier.plan.grid;
-  const plan::PipelineSpec& pipeline = earlier.plan.pipeline;
+  const plan::PipelineSpec pipeline = earlier.plan_spec().pipeline;
   const bool has_stages_set =
       config.open_axes.stages || pipeline.stages == config.plan.pipeline.stages;
   const std::vector<plan::Grid> meshes =
@@ -167,7 +167,7 @@ std::optional<ChosenGrid> kept_grid(const config::Config& config, const config::
                     pipeline.grids,
                     pipeline.grids.empty() ? std::vector<std::int64_t>() : pipeline.layers,
                     format("{}, order {}: kept from the run's earlier start",
-                           search::shape_text(earlier.plan), join(grid.order, " ")),
+                           search::shape_text(earlier.plan_spec()), join(grid.order, " ")),
                     {}};
 }
 
@@ -182,7 +182,6 @@ void settle_grid(config::Config& config, const ChosenGrid& chosen) {
     config.plan.pipeline.layers = chosen.layers;
   }
   config.open_axes = {};
-  config::share_values(config);
 }
 
 std::string to_text(const ChosenGrid& chosen) {

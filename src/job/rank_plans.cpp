@@ -81,7 +81,7 @@ search::Question question_of(const config::Config& config, const machine::Cluste
   search::Question question;
   question.cluster = &cluster;
   question.ranks = ranks;
-  question.spec = config.plan;
+  question.spec = config.plan_spec();
   question.layers = model::num_layers(config.model());
   question.has_equal_layers = config.family().has_equal_layers;
   question.own_meshes = true;
@@ -93,8 +93,7 @@ search::Question question_of(const config::Config& config, const machine::Cluste
     pipeline.grids.clear();
     if (!pipeline.reshard.ranks_per_host) pipeline.reshard.ranks_per_host = node_ranks;
     if (stages == 1) pipeline = {};
-    config::share_values(settled);
-    return settled.plan;
+    return settled.plan_spec();
   };
   question.build = [&config](std::int64_t layers, const plan::PlanSpec& spec) {
     const model::Spec of_model = model::with_layers(config.model(), layers);
@@ -208,7 +207,6 @@ Ranking rank_plans(config::Config config, machine::Cluster cluster, const PlansA
   ranking.node_ranks =
       std::min(ranking.cluster.ranks_of_node().value_or(ranking.ranks), ranking.ranks);
   machine::required_rate(ranking.cluster, ranking.config.plan.compute);
-  config::share_values(ranking.config);
   search::Question question =
       question_of(ranking.config, ranking.cluster, ranking.ranks, ranking.node_ranks);
   choose_stages(ranking.config, asked, question);

@@ -75,7 +75,7 @@ config::Config stored_config(const checkpoint::Manifest& manifest) {
 
 bool has_same_validation(const checkpoint::Manifest& manifest, const config::Config& config,
                          const data::Source& source) {
-  const data::DataSpec then = stored_config(manifest).data, &now = config.data;
+  const data::DataSpec then = stored_config(manifest).data_spec(), now = config.data_spec();
   const DataFacts before(manifest.data), after(source.fingerprint());
   if (before.validation != after.validation || then.seq_length != now.seq_length) return false;
   const bool is_apart = !after.validation.empty();

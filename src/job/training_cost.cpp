@@ -49,7 +49,7 @@ TrainingCost training_cost(const Ranking& ranking, std::int64_t tokens) {
                            config::kind_word(config.kind)));
   const search::PricedPlan& first = ranking.answer.plans.front();
   const auto tokens_of_step =
-      static_cast<double>(config.plan.global_batch_size * config.plan.seq_length);
+      static_cast<double>(config.plan.global_batch_size * config.plan_spec().seq_length);
   TrainingCost cost;
   cost.tokens = static_cast<double>(tokens);
   cost.steps = std::ceil(cost.tokens / tokens_of_step);

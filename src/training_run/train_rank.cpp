@@ -62,7 +62,7 @@ struct Observers {
   Observers(const job::Job& job, const train::RunFacts& facts, const std::string& shared_cores,
             screen::Log& log, std::span<train::Observer* const> more,
             train::MetricsFile::Existing existing)
-      : console(log, job.config.train, facts),
+      : console(log, job.config.train_spec(), facts),
         metrics(join_path(job.config.dir, rundir::RunFiles::metrics), existing,
                 [&log](const std::string& text) { log.warn(text); }),
         summary(facts, shared_cores),
@@ -85,7 +85,7 @@ std::string sample_path(const job::Job& job) {
 std::optional<std::string> show_sample(const job::Job& job, const data::Source& source,
                                        run::Executor& executor, const comm::World* world,
                                        const train::Checkpoints& checkpoints) {
-  const generate::SampleSpec& spec = job.config.sample;
+  const generate::SampleSpec spec = job.config.sample_spec();
   if (spec.tokens == 0) return "";
   train::StopLooks looks(checkpoints);
   const auto must_end = [&] { return looks.must_end(); };
@@ -117,7 +117,7 @@ void add_samples(train::Course& course, const job::Job& job, const data::Source&
   course.sample_interval = job.config.sample.interval;
   course.write_sample = [&job, &source, &executor,
                          &checkpoints = *course.checkpoints]() -> std::optional<std::string> {
-    const generate::SampleSpec& spec = job.config.sample;
+    const generate::SampleSpec spec = job.config.sample_spec();
     train::StopLooks looks(checkpoints);
     const generate::Writing writing =
         generate::generate(spec, *source.tokenizer(), executor, {}, 0, generate::Cache::keep,
@@ -183,8 +183,8 @@ train::TrainResult train_and_tell(const TrainingRun& run, const train::RunFacts&
   using Existing = train::MetricsFile::Existing;
   Observers observers(run.job, facts, run.shared_cores, run.log, more,
                       run.start.is_own ? Existing::keep : Existing::replace);
-  const train::TrainResult result =
-      train::train(run.job.config.train, facts, executor, run.source, observers.all, world, course);
+  const train::TrainResult result = train::train(run.job.config.train_spec(), facts, executor,
+                                                 run.source, observers.all, world, course);
   if (run.peak && observers.summary.exceeds_peak())
     job::doubt_peak(*run.peak, run.arguments.variable);
   if (result.ended_early)
@@ -394,7 +394,8 @@ bool train_rank(const TrainingRun& run, const program::Bundle& bundle, comm::Wor
     run.log.info("all steps are done; what is missing is written now");
     result.ended_early = true;  // also where the last of all steps was not reached
   } else if (!is_first(world)) {
-    result = train::train(job.config.train, facts, executor, run.source, observers, world, course);
+    result = train::train(job.config.train_spec(), facts, executor, run.source, observers, world,
+                          course);
   } else {
     run.log.debug(
         format("memory, kernels and streams ready in {}", format_duration(binding.seconds())));

@@ -13,6 +13,7 @@ import check_glossary
 import check_includes
 import check_loops
 import check_rooms
+import check_settled
 import check_text
 import check_words
 import list_sizes
@@ -217,6 +218,26 @@ class Families(CheckTest):
     def test_the_schema_of_another_family(self):
         self.write("src/config/schema_gpt.cpp", "return config.vgg.widths;\n")
         self.expect(check_families, "src/config/schema_gpt.cpp:1: .vgg asks")
+
+
+class Settled(CheckTest):
+    def test_a_section_that_lacks_what_others_say_of_it(self):
+        self.write("src/job/other.cpp", "auto a = open(config.data_spec());\nif (config.train.steps > 0) config.plan.grid = {};\n"
+                                        "plan::PlanSpec& spec = config.plan;\n")
+        self.assertEqual(list(check_settled.findings(self.root)), [])
+        for line in ("open(config.data);", "train(job.config.train, facts);", "const auto spec = config.plan;"):
+            self.write("src/job/other.cpp", "int a;\n" + line + "\n")
+            self.expect(check_settled, "src/job/other.cpp:2: config.", "_spec()")
+
+    def test_a_function_that_changes_what_it_is_given(self):
+        self.write("src/job/other.cpp", "int ranks(const Job& job, const config::Config& config, const plan::Plan& plan);\n")
+        self.write("src/config/load.cpp", "void derive(Config& config);\n")
+        self.write("src/job/open_grid.cpp", "void settle_grid(config::Config& config, const Grid& grid);\n")
+        self.assertEqual(list(check_settled.findings(self.root)), [])
+        for line in ("void set(config::Config& config);", "void set(int a, Job& job) {", "void set(\n    plan::Plan& plan, int a);",
+                     "void set(const Job& job, config::Config& config);"):
+            self.write("src/job/other.cpp", "int a;\n" + line + "\n")
+            self.expect(check_settled, "src/job/other.cpp:2: set takes")
 
 
 class Loops(CheckTest):

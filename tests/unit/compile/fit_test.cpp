@@ -127,6 +127,14 @@ TEST(Fit, gathered_weights_stay_for_as_many_layers_as_the_limit_allows) {
   EXPECT_EQ(before, layers);
 }
 
+TEST(Fit, a_limit_that_binds_nothing_leaves_open_what_is_open) {
+  const GridSetup setup = setup_of({.z = 4, .data = 1});
+  const std::int64_t all = bytes_with(setup, {}, layers, {true, {10}});
+  auto ample = fitted_to(setup, 4 * all), none = fitted_to(setup, std::nullopt);
+  EXPECT_EQ(std::get<Fitted>(ample).plan.cached_gathers, std::nullopt);
+  EXPECT_EQ(bytes_of(std::get<Fitted>(ample).job), bytes_of(std::get<Fitted>(none).job));
+}
+
 TEST(Fit, without_a_limit_nothing_that_is_open_changes_anything) {
   GridSetup setup = setup_of({.x = 2, .z = 2, .data = 1});
   const program::Job plain = setup.job();

@@ -19,7 +19,7 @@ TEST(Load, an_almost_empty_file_gets_the_defaults) {
   EXPECT_EQ(config.dir, "runs/a");
   EXPECT_EQ(config.gpt.ffn_hidden_size, 4 * config.gpt.hidden_size);
   EXPECT_EQ(config.gpt.max_position_embeddings, config.data.seq_length);
-  EXPECT_EQ(config.plan.micro_batch_size, config.plan.global_batch_size);
+  EXPECT_EQ(config.plan_spec().micro_batch_size, config.plan.global_batch_size);
   EXPECT_EQ(config.train.schedule.decay_steps, config.train.steps);
   EXPECT_EQ(config.train.schedule.warmup_steps, 100);
   EXPECT_EQ(config.train.schedule.min_lr, config.train.schedule.lr / 10);
@@ -49,7 +49,7 @@ TEST(Load, a_grid_is_read_from_its_nested_section) {
   EXPECT_TRUE(config.plan.shard_states);
   EXPECT_EQ(config.watchdog_s, 12.5);
   EXPECT_EQ(config.plan.compute, DType::bf16);
-  EXPECT_EQ(config.plan.micro_batch_size, 2);
+  EXPECT_EQ(config.plan_spec().micro_batch_size, 2);
 }
 
 TEST(Load, sizes_of_the_grid_may_be_left_to_the_planner_all_together_or_one_by_one) {
@@ -111,7 +111,9 @@ TEST(Load, pins_are_read_in_their_order_and_printed_as_they_are_read) {
 TEST(Load, the_residual_stream_has_the_type_of_the_computation_or_float32_beside_bf16) {
   const auto residual_of = [](const std::string& precision) {
     const Config config = load_text(std::string(synthetic) + "precision: {" + precision + "}\n");
-    EXPECT_EQ(config.gpt.wide_residual, config.residual != config.plan.compute) << precision;
+    EXPECT_EQ(std::get<model::GptSpec>(config.model()).wide_residual,
+              config.residual != config.plan.compute)
+        << precision;
     return config.residual;
   };
   EXPECT_EQ(load_text(synthetic).residual, DType::f32);
@@ -150,7 +152,7 @@ TEST(Load, each_strategy_has_its_axes) {
 
 TEST(Load, the_micro_batch_is_all_of_a_ranks_share_unless_given) {
   const auto micro = [](const std::vector<std::string>& sets) {
-    return load_text(synthetic, sets).plan.micro_batch_size;
+    return load_text(synthetic, sets).plan_spec().micro_batch_size;
   };
   EXPECT_EQ(micro({}), 12);
   EXPECT_EQ(micro({"parallel.tensor.z=3"}), 4);
@@ -162,13 +164,13 @@ TEST(Load, the_micro_batch_is_all_of_a_ranks_share_unless_given) {
 TEST(Load, values_that_rooms_share_reach_all_of_them) {
   const Config config =
       load_text(synthetic, {"run.seed=7", "data.seq_length=8", "run.name=n", "run.dir=d"});
-  EXPECT_EQ(config.train.seed, 7U);
-  EXPECT_EQ(config.data.seed, 7U);
-  EXPECT_EQ(config.sample.seed, 7U);
-  EXPECT_EQ(config.plan.seq_length, 8);
-  EXPECT_EQ(config.data.vocab_size, 64);
-  EXPECT_EQ(config.train.run_name, "n");
-  EXPECT_EQ(config.train.run_dir, "d");
+  EXPECT_EQ(config.train_spec().seed, 7U);
+  EXPECT_EQ(config.data_spec().seed, 7U);
+  EXPECT_EQ(config.sample_spec().seed, 7U);
+  EXPECT_EQ(config.plan_spec().seq_length, 8);
+  EXPECT_EQ(config.data_spec().vocab_size, 64);
+  EXPECT_EQ(config.train_spec().run_name, "n");
+  EXPECT_EQ(config.train_spec().run_dir, "d");
 }
 
 TEST(Load, numbers_may_have_underscores_exponents_and_suffixes) {

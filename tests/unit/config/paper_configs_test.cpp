@@ -89,7 +89,7 @@ TEST(PaperConfigs, of_axonns_ablation_and_check_have_the_grids_of_the_paper_and_
 
 TEST(PaperConfigs, have_a_grid_for_the_ranks_of_the_paper_that_divides_the_batch) {
   for (const Published& run : axonn) {
-    plan::PlanSpec spec = load_published(run).plan;
+    plan::PlanSpec spec = load_published(run).plan_spec();
     const auto grid = plan::solve_grid(spec, run.ranks);
     ASSERT_TRUE(std::holds_alternative<plan::Grid>(grid))
         << test::in_words(std::get<plan::Infeasible>(grid));
@@ -138,7 +138,7 @@ TEST(PaperConfigs, unets_have_the_channels_the_parameters_and_the_ranks_of_the_p
     for (const auto& part : model::count_parameters(config.unet))
       count += static_cast<double>(part.parameters);
     EXPECT_NEAR(count / 1e6, run.millions, run.millions < 100 ? 0.05 : 0.5) << run.file;
-    const auto grid = plan::solve_grid(config.plan, run.ranks);
+    const auto grid = plan::solve_grid(config.plan_spec(), run.ranks);
     ASSERT_TRUE(std::holds_alternative<plan::Grid>(grid))
         << test::in_words(std::get<plan::Infeasible>(grid));
     EXPECT_EQ(plan::num_ranks(std::get<plan::Grid>(grid)), run.ranks) << run.file;
@@ -160,7 +160,7 @@ std::int64_t total_parameters(const Spec& spec) {
 }
 
 std::int64_t accumulation_of(const Config& config) {
-  return std::get<plan::Batching>(plan::solve_batching(config.plan)).accumulation;
+  return std::get<plan::Batching>(plan::solve_batching(config.plan_spec())).accumulation;
 }
 
 TEST(PaperConfigs, the_gpt_of_the_resharding_paper_has_the_parameters_of_its_label) {

@@ -36,7 +36,6 @@ class Randomizer {
       if (!applies(key, config_)) store_fallback(key, config_);
     for (const Key& key : keys())
       if (!applies(key, config_) && key.derive) key.derive(config_);
-    share_values(config_);
   }
 
   void operator()(const Place<bool>& place) { place(config_) = below(2) == 1; }
@@ -165,7 +164,7 @@ class Randomizer {
     grid.x = grid.y = grid.z = 1;
     grid.data.reset();
     for (std::int64_t mesh = 0; mesh < pipeline.meshes(); ++mesh)
-      pipeline.grids.push_back({.x = 1 + mesh, .y = 2, .data = 3, .order = grid.order});
+      pipeline.grids.push_back({.x = 1 + mesh, .y = 2, .data = 3});
     if (config_.plan.strategy != plan::Strategy::axonn) pipeline.grids.clear();
   }
 

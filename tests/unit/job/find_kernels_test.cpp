@@ -30,7 +30,7 @@ Job job_of(std::int64_t steps, const std::string& kernel_table = "auto", int thr
                 .max_position_embeddings = 8,
                 .vocab_size = 24};
   config.plan.global_batch_size = 2;
-  config.data.seq_length = config.plan.seq_length = 8;
+  config.data.seq_length = 8;
   config.sample.tokens = 0;
   config.train.steps = steps;
   return make_job(std::move(config));

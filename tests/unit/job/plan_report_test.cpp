@@ -1,0 +1,47 @@
+// What a plan says of its switches, and what a job keeps of what its configuration left open.
+#include "job/plan_report.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+#include "job/job.h"
+
+namespace fourfold::job {
+namespace {
+
+Job job_with(const std::vector<std::string>& more) {
+  std::vector<std::string> sets = {
+      "data.format=synthetic",
+      "model={num_layers: 4, num_attention_heads: 4, hidden_size: 64, vocab_size: 256}",
+      "sample.tokens=0",
+      "parallel.tensor={x: 1, y: 1, z: 2}",
+      "train={steps: 9, global_batch_size: 8, micro_batch_size: 2}",
+      "run={threads: 1, kernel_table: builtin}"};
+  sets.insert(sets.end(), more.begin(), more.end());
+  return make_job(config::load({}, sets));
+}
+
+TEST(SwitchTable, a_limit_on_memory_that_binds_nothing_changes_no_line) {
+  const std::string lines = switch_table(job_with({}));
+  EXPECT_NE(lines.find("selective checkpointing"), std::string::npos) << lines;
+  EXPECT_NE(lines.find("cached gathers"), std::string::npos) << lines;
+  EXPECT_EQ(switch_table(job_with({"memory.limit=1GiB"})), lines);
+}
+
+TEST(Job, that_is_compiled_again_chooses_anew_what_its_configuration_left_open) {
+  const Job ample = job_with({"memory.limit=1GiB"});
+  const std::int64_t needed = ample.bundle().persistent_bytes + ample.bundle().transient_bytes;
+  Job job = job_with({});
+  compile_within(job, needed - 1);
+  EXPECT_NE(job.plan.cached_gathers, std::nullopt);
+  EXPECT_EQ(job.planned.cached_gathers, std::nullopt);
+  compile_within(job, needed);
+  EXPECT_EQ(job.programs, ample.programs);
+}
+
+}  // namespace
+}  // namespace fourfold::job
