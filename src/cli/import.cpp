@@ -40,6 +40,10 @@ void say_what_now(const ImportArguments& arguments, const interop::Gpt2Folder& s
                                   : format("tokenizer {}", found.key).c_str());
   for (const auto* notes : {&source.model.notes, &found.notes})
     for (const std::string& note : *notes) screen::print("note: %s\n", note.c_str());
+  if (!source.model.notes.empty() || !found.notes.empty())
+    screen::print(
+        "again    fourfold import %s -o OTHER, once a file that a note names is corrected\n",
+        rundir::shell_quoted(arguments.folder).c_str());
   screen::print("write    fourfold generate %s --prompt \"%s\" --tokens 50\n", dir.c_str(),
                 found.key.empty() ? "0" : "...");
   screen::print(

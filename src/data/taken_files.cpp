@@ -36,7 +36,8 @@ struct stat look_at(const std::string& path) {
        "check the folder and its disk");
 }
 
-void walk(const std::string& folder, std::vector<FileId>& around, TakenFiles& files) {
+void walk(const std::string& folder, std::span<const std::string> named,
+          std::vector<FileId>& around, TakenFiles& files) {
   std::vector<std::string> names;
   try {
     for (const auto& entry : fs::directory_iterator(folder))
@@ -48,7 +49,8 @@ void walk(const std::string& folder, std::vector<FileId>& around, TakenFiles& fi
   for (const std::string& name : names) {
     const std::string path = join_path(folder, name);
     if (name.starts_with('.')) {
-      files.passed_over.add(path, "is hidden (name it itself to read it)");
+      if (std::ranges::find(named, path) == named.end())
+        files.passed_over.add(path, "is hidden (name it itself to read it)");
       continue;
     }
     const struct stat facts = look_at(path);
@@ -61,7 +63,7 @@ void walk(const std::string& folder, std::vector<FileId>& around, TakenFiles& fi
       files.passed_over.add(path, "is a link to a folder around it");
     } else {
       around.push_back(id);
-      walk(path, around, files);
+      walk(path, named, around, files);
       around.pop_back();
     }
   }
@@ -88,11 +90,11 @@ std::vector<std::string> TakenFiles::notes() const {
   return notes;
 }
 
-TakenFiles files_below(const std::string& folder) {
+TakenFiles files_below(const std::string& folder, std::span<const std::string> named) {
   TakenFiles files;
   const struct stat facts = look_at(folder);
   std::vector<FileId> around = {{facts.st_dev, facts.st_ino}};
-  walk(folder, around, files);
+  walk(folder, named, around, files);
   std::sort(files.taken.begin(), files.taken.end());
   return files;
 }

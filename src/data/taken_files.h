@@ -1,6 +1,7 @@
 // Which files of a folder a reader takes. Not what the files hold.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,10 @@ struct TakenFiles {
 
 /// All regular files below a folder, sorted by path. Links are followed, to files and to folders,
 /// but for those to a folder around them. Hidden names (".x") are passed over, and so are pipes,
-/// sockets and devices. Errors: UserError(bad_data) for a folder that cannot be listed, and for a
-/// link that leads nowhere.
-TakenFiles files_below(const std::string& folder);
+/// sockets and devices. Hidden ones that `named` has as paths are not counted: their caller reads
+/// them beside the folder. Errors: UserError(bad_data) for a folder that cannot be listed, and for
+/// a link that leads nowhere.
+TakenFiles files_below(const std::string& folder, std::span<const std::string> named = {});
 
 /// Notes files that two names of the list lead to: links, hard ones too.
 void note_repeated(TakenFiles& files);

@@ -53,7 +53,7 @@ TakenFiles list_text_files(const std::vector<std::string>& inputs) {
       files.taken.push_back(input);
       continue;
     }
-    TakenFiles below = files_below(input);
+    TakenFiles below = files_below(input, inputs);
     if (below.taken.empty())
       throw UserError(ExitCode::bad_data,
                       format("{}: the folder has no files, expected texts{}; check the path", input,

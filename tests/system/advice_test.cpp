@@ -13,6 +13,8 @@
 
 #include "base/file.h"
 #include "base/format.h"
+#include "data/work_lock.h"
+#include "rundir/run_lock.h"
 #include "support/command.h"
 #include "support/in_process.h"
 
@@ -171,6 +173,134 @@ TEST_F(AdviceThatWorks, of_bringing_a_model) {
   const auto written =
       run_with({}, in_folder("generate #back --prompt The --threads 1 " + options));
   EXPECT_EQ(written.code, 0) << written.text;
+  std::filesystem::remove(path("hf/generation_config.json"));
+  struct Wrong {
+    const char *file, *content, *note;
+  };
+  int number = 0;
+  write_file_atomic(path("hf/tokenizer_config.json"),
+                    R"({"added_tokens_decoder": {"3": {"content": "<a>"}}})");
+  for (
+      const Wrong& wrong : {
+          Wrong{
+              "added_tokens.json", R"({"<b>": 3})",
+              R"(token 3 is "<a>" by tokenizer_config.json and "<b>" by added_tokens.json; the first is taken)"},
+          {"added_tokens.json", R"({"<a>": 4})",
+           R"("<a>" is token 3 by tokenizer_config.json and 4 by added_tokens.json; the first is taken)"},
+          {"added_tokens.json", "{", "added_tokens.json is left out: "},
+          {"generation_config.json", R"({"num_beams": 4})",
+           "generation_config.json has settings that there are not here: num_beams"},
+          {"generation_config.json", R"({"eos_token_id": [5, 6]})",
+           "generation_config.json has 2 tokens that end a text (eos_token_id); the first alone"},
+      }) {
+    write_file_atomic(path("hf/") + wrong.file, wrong.content);
+    const auto import = [&] {
+      return run_with({}, in_folder(format("import #hf -o #other{}", ++number)));
+    };
+    const auto noted = import();
+    EXPECT_EQ(noted.code, 0) << noted.text;
+    EXPECT_NE(noted.output.find(wrong.note), std::string::npos) << wrong.note << "\n"
+                                                                << noted.output;
+    EXPECT_NE(
+        noted.output.find(in_folder(
+            "again    fourfold import #hf -o OTHER, once a file that a note names is corrected")),
+        std::string::npos)
+        << noted.output;
+    std::filesystem::remove(path("hf/") + wrong.file);
+    const auto corrected = import();
+    EXPECT_EQ(corrected.code, 0) << corrected.text;
+    EXPECT_EQ(corrected.output.find(wrong.note), std::string::npos) << corrected.output;
+  }
+}
+
+/// Each folder beside the one that is wrong is what it becomes where somebody does what is told.
+TEST_F(AdviceThatWorks, of_files_and_sets) {
+  namespace fs = std::filesystem;
+  const auto write = [&](const std::string& name, const std::string& text) {
+    fs::create_directories(fs::path(path(name)).parent_path());
+    write_file_atomic(path(name), text);
+  };
+  const std::string fox = read_file(path("fox.txt"));
+  std::string hen = fox;
+  for (std::size_t at = hen.find("fox"); at != hen.npos; at = hen.find("fox"))
+    hen.replace(at, 3, "hen");
+  for (const char* name :
+       {"hidden/a.txt", "hidden/.b.txt", "lost/a.txt", "found/a.txt", "twice/a.txt", "once/a.txt"})
+    write(name, fox);
+  write("hen.txt", hen);
+  fs::create_symlink("nothing", path("lost/b.txt"));
+  fs::create_hard_link(path("twice/a.txt"), path("twice/b.txt"));
+  write("array.json", R"([{"text": "one"}, {"text": "two"}])");
+  write("lines.jsonl", "{\"text\": \"one\"}\n{\"text\": \"two\"}\n");  // as jq writes it
+  write("array.json.txt", read_file(path("array.json")));
+  write("indented.json", "{\n  \"text\": \"one\"\n}\n");
+  write("one.jsonl", "{\"text\": \"one\"}\n");
+  write("body.jsonl", "{\"body\": \"one\"}\n");
+  const auto tokenize = [](const std::string& inputs) {
+    return "data tokenize " + inputs + " -o #out --tokenizer byte --overwrite";
+  };
+  expect_to_work({
+      {tokenize("#hidden"),
+       0,
+       {"1 name passed over", "#hidden/.b.txt: is hidden", "name it itself to read it"},
+       tokenize("#hidden #hidden/.b.txt")},
+      {tokenize("#lost"),
+       3,
+       {"#lost/b.txt: is a link that leads nowhere", "bring what it leads to, or remove it"},
+       tokenize("#found")},
+      {tokenize("#twice"),
+       0,
+       {"1 file read twice", "#twice/b.txt: is #twice/a.txt again", "remove one of the two names"},
+       tokenize("#once")},
+      {tokenize("#array.json"),
+       3,
+       {"is an array of JSON", "#array.json", "jq -c '.[]'", "end its name in .txt"},
+       tokenize("#lines.jsonl")},
+      {tokenize("#array.json"),
+       3,
+       {"is an array of JSON", "to read it as a text"},
+       tokenize("#array.json.txt")},
+      {tokenize("#indented.json"),
+       3,
+       {"is an object of JSON in several lines", "#indented.json", "jq -c '.'"},
+       tokenize("#one.jsonl")},
+      {tokenize("#body.jsonl"),
+       3,
+       {"#body.jsonl:1", "'text'", "--field"},
+       tokenize("#body.jsonl --field body")},
+      {"train #a.yaml --set run.dir=#n --set data.validation=#fox.txt",
+       0,
+       {"what validates is trained on too",
+        "#fox.txt of data.validation is also a file of data.path",
+        "name other data in data.validation"},
+       "train #a.yaml --set run.dir=#o --set data.validation=#hen.txt"},
+  });
+}
+
+TEST_F(AdviceThatWorks, of_places_that_are_in_use) {
+  const std::string tokenize = "data tokenize #fox.txt --tokenizer byte -o #";
+  const auto work = std::make_optional<data::WorkLock>(path("set.partial"));
+  std::filesystem::create_directories(path("far"));
+  write_file_atomic(path("far/lock"),
+                    R"({"host":"far","boot":"x","pids":"y","pid":7,"started":1,"since":"then"})");
+  const rundir::RunLock run(
+      path("held"),
+      rundir::this_holder([](const std::string&) { return std::optional<std::string>(); }), {});
+  expect_to_work({
+      {tokenize + "set",
+       11,
+       {"another process works there", "#set.partial", "choose another name"},
+       tokenize + "other"},
+      {"train #a.yaml --set run.dir=#held",
+       11,
+       {"#held is in use by a job on", "wait until it ends",
+        "choose another with --set run.dir=..."},
+       "train #a.yaml --set run.dir=#free"},
+      {"train #a.yaml --set run.dir=#far",
+       11,
+       {"#far is in use by a job on \"far\" (pid 7", "pass --take-over"},
+       "train #a.yaml --set run.dir=#far --take-over"},
+  });
 }
 
 TEST_F(AdviceThatWorks, of_machines_and_their_rates) {

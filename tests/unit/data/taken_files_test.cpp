@@ -56,10 +56,11 @@ TEST_F(TakenFilesTest, a_link_to_a_folder_around_it_is_passed_over_and_named) {
 
 TEST_F(TakenFilesTest, hidden_names_and_pipes_are_counted_and_named) {
   write_bytes(path("set/.hidden"), "h");
+  write_bytes(path("set/.named"), "n");
   fs::create_directories(path("set/.git/objects"));
   ASSERT_EQ(::mkfifo(path("set/pipe").c_str(), 0600), 0);
-  const TakenFiles files = list_text_files({path("set"), path("set/.hidden")});
-  EXPECT_EQ(files.taken, (std::vector<std::string>{path("set/real/a.txt"), path("set/.hidden")}));
+  const TakenFiles files = list_text_files({path("set"), path("set/.named")});
+  EXPECT_EQ(files.taken, (std::vector<std::string>{path("set/real/a.txt"), path("set/.named")}));
   EXPECT_EQ(files.passed_over.count, 3);
   expect_words(files.notes().at(0), {"3 names passed over", "set/.git: is hidden",
                                      "set/.hidden: is hidden", "set/pipe: is a pipe or device"});
