@@ -4,8 +4,10 @@
 #include <array>
 #include <cstddef>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -173,6 +175,11 @@ class CifarPictures final : public PictureSet {
     const Record& record = records_[static_cast<std::size_t>(picture)];
     return place_of(file_of(record), record.number);
   }
+  std::vector<std::string> files() const override {
+    std::vector<std::string> paths;
+    for (const DataFile& file : files_) paths.push_back(file.path());
+    return paths;
+  }
 
  private:
   const DataFile& file_of(const Record& record) const {
@@ -226,12 +233,33 @@ bool is_file_of_records(const std::string& path) {
   }
 }
 
-ChosenFiles record_files_of(const std::string& folder) {
+/// What the sets have beside their records as they are distributed.
+bool comes_with_records(std::string_view name) {
+  constexpr std::string_view known[] = {"batches.meta.txt", "coarse_label_names.txt",
+                                        "fine_label_names.txt", "readme.html"};
+  return std::ranges::find(known, name) != std::end(known);
+}
+
+struct RecordFiles {
+  ChosenFiles files;
+  LeftOut passed_over;
+};
+
+RecordFiles record_files_of(const std::string& folder) {
+  FolderNames all = list_folder(folder);
+  RecordFiles records;
+  records.passed_over = std::move(all.hidden);
   std::vector<std::string> names;
-  for (const FolderEntry& entry : list_folder(folder))
-    if (!entry.is_folder && is_file_of_records(join_path(folder, entry.name)))
+  for (const FolderEntry& entry : all.entries) {
+    if (entry.is_folder)
+      records.passed_over.add(entry.name, "is a folder");
+    else if (is_file_of_records(join_path(folder, entry.name)))
       names.push_back(entry.name);
-  return choose_files(names);
+    else if (!comes_with_records(entry.name))
+      records.passed_over.add(entry.name, "is no .bin file of pictures");
+  }
+  records.files = choose_files(names);
+  return records;
 }
 
 std::unique_ptr<PictureSet> open_files(PictureFacts facts, const std::vector<std::string>& paths,
@@ -266,7 +294,7 @@ bool is_cifar(const std::string& path) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return is_file_of_records(path);
   try {
-    return !record_files_of(path).chosen.empty();
+    return !record_files_of(path).files.chosen.empty();
   } catch (const UserError&) {
     return false;
   }
@@ -277,7 +305,9 @@ std::unique_ptr<PictureSet> open_cifar(const std::string& path, BadPictures bad)
   facts.path = path;
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return open_files(std::move(facts), {path}, bad);
-  ChosenFiles files = record_files_of(path);
+  RecordFiles records = record_files_of(path);
+  ChosenFiles& files = records.files;
+  facts.passed_over = std::move(records.passed_over);
   if (files.chosen.empty()) fail_cifar(path, "has no .bin files with pictures", "check the path");
   facts.other_files = files.others;
   for (std::string& name : files.chosen) name = join_path(path, name);

@@ -122,6 +122,8 @@ Description describe_shards(const std::string& path) {
         {"validate", format("{}, by their names", counted(validation.num_tokens(), "token"))});
   }
   if (shards.num_tokens() > 0) rows.push_back({"begins", first_tokens(shards, nullptr)});
+  if (shards.passed_over().count > 0)
+    rows.push_back({"note", shards.passed_over().text("name", "passed over")});
   return {path, std::move(rows), {}};
 }
 

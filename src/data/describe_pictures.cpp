@@ -46,6 +46,8 @@ Rows rows_of(const PictureSet& set) {
                {"deviation", numbers(statistics.deviation)}};
   if (!facts.other_files.empty())
     rows.push_back({"not in it", join(facts.other_files, ", ") + ": another set; name it alone"});
+  if (facts.passed_over.count > 0)
+    rows.push_back({"note", facts.passed_over.text("name", "passed over")});
   return rows;
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -45,17 +46,11 @@ class IdxPictures final : public PictureSet {
   std::string place(std::int64_t picture) const override {
     return place_of(pictures_.path(), picture);
   }
+  std::vector<std::string> files() const override { return {pictures_.path()}; }
 
  private:
   IdxFile pictures_;
 };
-
-ChosenFiles picture_files_of(const std::string& folder) {
-  std::vector<std::string> names;
-  for (const FolderEntry& entry : list_folder(folder))
-    if (!entry.is_folder && has_name_of_pictures(entry.name)) names.push_back(entry.name);
-  return choose_files(names);
-}
 
 /// The names that the labels of a file of pictures may have; none where it has no such name itself.
 std::vector<std::string> names_of_labels(std::string name) {
@@ -68,6 +63,32 @@ std::vector<std::string> names_of_labels(std::string name) {
       name.replace(mark, idx.size(), "idx1");
   const bool is_packed = name.ends_with(gz);
   return {name, is_packed ? name.substr(0, name.size() - gz.size()) : name + std::string(gz)};
+}
+
+struct PictureFiles {
+  ChosenFiles files;
+  LeftOut passed_over;  // neither pictures nor labels of any
+};
+
+PictureFiles picture_files_of(const std::string& folder) {
+  FolderNames all = list_folder(folder);
+  PictureFiles pictures;
+  pictures.passed_over = std::move(all.hidden);
+  std::vector<std::string> names;
+  std::set<std::string> labels;
+  for (const FolderEntry& entry : all.entries)
+    if (!entry.is_folder && has_name_of_pictures(entry.name)) {
+      names.push_back(entry.name);
+      for (std::string& name : names_of_labels(entry.name)) labels.insert(std::move(name));
+    }
+  for (const FolderEntry& entry : all.entries) {
+    if (entry.is_folder)
+      pictures.passed_over.add(entry.name, "is a folder");
+    else if (!has_name_of_pictures(entry.name) && !labels.contains(entry.name))
+      pictures.passed_over.add(entry.name, "is no file of pictures or of their labels by its name");
+  }
+  pictures.files = choose_files(names);
+  return pictures;
 }
 
 std::string path_of_labels(const std::string& pictures) {
@@ -133,13 +154,15 @@ std::int64_t count_whole(const IdxFile& pictures, std::int64_t picture_bytes, Ba
 std::string picture_file_of(const std::string& path, PictureFacts& facts) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return path;
-  ChosenFiles files = picture_files_of(path);
+  PictureFiles pictures = picture_files_of(path);
+  ChosenFiles& files = pictures.files;
   if (files.chosen.size() != 1)
     throw UserError(
         ExitCode::bad_data,
         format("{}: has {} of pictures ({}), expected one; name the file that you mean", path,
                counted(std::ssize(files.chosen), "file"), join(files.chosen, ", ")));
   facts.other_files = std::move(files.others);
+  facts.passed_over = std::move(pictures.passed_over);
   return join_path(path, files.chosen[0]);
 }
 
@@ -148,7 +171,7 @@ std::string picture_file_of(const std::string& path, PictureFacts& facts) {
 bool is_idx(const std::string& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) try {
-      return !picture_files_of(path).chosen.empty();
+      return !picture_files_of(path).files.chosen.empty();
     } catch (const UserError&) {
       return false;
     }

@@ -17,6 +17,10 @@ struct LeftOut {
   bool operator==(const LeftOut&) const = default;
 
   void add(std::string_view name, std::string_view why);
+  /// Adds what another one has after the own.
+  void add(const LeftOut& others);
+  /// The same with the name of a folder before each name.
+  void add_within(std::string_view folder, const LeftOut& others);
   /// "2 files passed over: a: is a pipe; b: is hidden"; empty for none. `noun` is in the singular,
   /// `what` says what became of them.
   std::string text(std::string_view noun, std::string_view what) const;

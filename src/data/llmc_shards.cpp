@@ -80,8 +80,10 @@ struct ShardNames {
 };
 
 ShardNames names_in(const std::string& folder) {
+  FolderNames all = list_folder(folder);
   ShardNames names;
-  for (const FolderEntry& entry : list_folder(folder)) {
+  names.others = std::move(all.hidden);
+  for (const FolderEntry& entry : all.entries) {
     if (entry.is_folder || !entry.name.ends_with(".bin"))
       names.others.add(entry.name, entry.is_folder ? "is a folder" : "is no .bin file");
     else

@@ -11,23 +11,26 @@
 
 namespace fourfold::data {
 
-std::vector<FolderEntry> list_folder(const std::string& path) {
+FolderNames list_folder(const std::string& path) {
   namespace fs = std::filesystem;
-  std::vector<FolderEntry> entries;
+  FolderNames names;
+  std::vector<FolderEntry>& entries = names.entries;
   std::error_code error;
   for (fs::directory_iterator entry(path, error), end; !error && entry != end;
        entry.increment(error)) {
-    std::string name = entry->path().filename().string();
-    if (name.starts_with('.')) continue;
     std::error_code leads_nowhere;
-    entries.push_back({std::move(name), entry->is_directory(leads_nowhere)});
+    entries.push_back({entry->path().filename().string(), entry->is_directory(leads_nowhere)});
   }
   if (error)
     throw UserError(ExitCode::bad_data,
                     format("{}: cannot be listed: {}; check the folder", path, error.message()));
   std::sort(entries.begin(), entries.end(),
             [](const FolderEntry& a, const FolderEntry& b) { return a.name < b.name; });
-  return entries;
+  const auto is_hidden = [](const FolderEntry& entry) { return entry.name.starts_with('.'); };
+  for (const FolderEntry& entry : entries)
+    if (is_hidden(entry)) names.hidden.add(entry.name, "is hidden");
+  std::erase_if(entries, is_hidden);
+  return names;
 }
 
 namespace {

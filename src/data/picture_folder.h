@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "data/left_out.h"
+
 namespace fourfold::data {
 
 struct FolderEntry {
@@ -14,9 +16,15 @@ struct FolderEntry {
   bool operator==(const FolderEntry&) const = default;
 };
 
-/// What lies in a folder, sorted by the bytes of the names, without hidden names (".x"). A link
-/// counts as what it leads to, and as a file where it leads nowhere. Errors: UserError(bad_data).
-std::vector<FolderEntry> list_folder(const std::string& path);
+/// What lies in a folder, sorted by the bytes of the names.
+struct FolderNames {
+  std::vector<FolderEntry> entries;
+  LeftOut hidden;  // names such as ".x"
+};
+
+/// A link counts as what it leads to, and as a file where it leads nowhere. Errors:
+/// UserError(bad_data).
+FolderNames list_folder(const std::string& path);
 
 /// Files of a folder that are one set of pictures.
 struct ChosenFiles {

@@ -23,8 +23,9 @@ struct PictureFacts {
   std::vector<std::string> class_names;  // by label; empty where they are not known
   /// Files of a folder that belong to another set, by their names: "test_batch.bin".
   std::vector<std::string> other_files;
-  LeftOut left_out;
-  std::string hash;  // 16 hexadecimal digits, of the files and of which pictures were left out
+  LeftOut passed_over;  // names of a folder that belong to no set of its format
+  LeftOut left_out;     // bad pictures
+  std::string hash;     // 16 hexadecimal digits, of the files and of which pictures were left out
 };
 
 /// Which pictures a set has, and in which order, follows from the files (and the policy for bad
@@ -55,6 +56,8 @@ class PictureSet {
   virtual void read(std::int64_t picture, std::span<std::uint8_t> into) const = 0;
   /// "train.bin, picture 17", "shapes/star/03.png": for messages.
   virtual std::string place(std::int64_t picture) const = 0;
+  /// The paths of the files that hold the pictures; none where they are made up.
+  virtual std::vector<std::string> files() const = 0;
 
  protected:
   /// Requires labels within the classes. Errors: UserError(bad_data) for a set without pictures.

@@ -4,9 +4,11 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/format.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "data/compare_sets.h"
 #include "data/permutation.h"
 
 namespace fourfold::data {
@@ -69,10 +71,26 @@ std::span<std::uint8_t> as_pixels(std::span<std::byte> bytes) {
   return {reinterpret_cast<std::uint8_t*>(bytes.data()), bytes.size()};
 }
 
-void add_warning(const PictureSet& set, std::vector<std::string>& warnings) {
-  const LeftOut& left_out = set.facts().left_out;
-  if (left_out.count == 0) return;
-  warnings.push_back(format("{}: {}", set.facts().path, left_out.text("bad picture", "left out")));
+void add_warnings(const PictureSet& set, std::vector<std::string>& warnings) {
+  const PictureFacts& facts = set.facts();
+  if (facts.passed_over.count > 0)
+    warnings.push_back(format("{}: {}", facts.path, facts.passed_over.text("name", "passed over")));
+  if (facts.left_out.count > 0)
+    warnings.push_back(
+        format("{}: {}", facts.path, facts.left_out.text("bad picture", "left out")));
+}
+
+/// "test_batch.bin", "a.bin and 2 more": files of the folder that no key of the configuration
+/// names.
+std::string other_sets(const PictureSet& train, const PictureSet* validation) {
+  std::vector<std::string> named;
+  if (validation != nullptr) named = validation->files();
+  std::vector<std::string> others = train.facts().other_files;
+  std::erase_if(others, [&](const std::string& name) {
+    return std::ranges::find(named, join_path(train.facts().path, name)) != named.end();
+  });
+  if (others.size() < 2) return others.empty() ? std::string() : others.front();
+  return format("{} and {} more", others.front(), others.size() - 1);
 }
 
 }  // namespace
@@ -125,13 +143,20 @@ std::string PictureSource::read_as() const {
   std::string kinds = train_->facts().kind;
   if (validation_ && validation_->facts().kind != kinds)
     kinds += "; to validate " + validation_->facts().kind;
+  if (const std::string others = other_sets(*train_, validation_.get()); !others.empty())
+    kinds += format("; without {}, another set, which data.validation may name", others);
   return kinds;
 }
 
 std::vector<std::string> PictureSource::warnings() const {
   std::vector<std::string> list;
-  add_warning(*train_, list);
-  if (validation_) add_warning(*validation_, list);
+  add_warnings(*train_, list);
+  if (!validation_) return list;
+  // Where both are one folder it is told once.
+  if (validation_->facts().path != train_->facts().path) add_warnings(*validation_, list);
+  const std::string common = note_on_common_files(
+      {"data.path", train_->files()}, {"data.validation", validation_->files()}, then_validates);
+  if (!common.empty()) list.push_back(common);
   return list;
 }
 

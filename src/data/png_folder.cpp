@@ -47,22 +47,30 @@ struct Picture {
   throw UserError(ExitCode::bad_data, format("{}: {}", path, what));
 }
 
-std::vector<std::string> labels_of(const std::string& folder) {
+std::vector<std::string> labels_of(const std::string& folder, LeftOut& passed_over) {
   std::vector<std::string> labels;
-  for (const FolderEntry& entry : list_folder(folder)) {
+  FolderNames all = list_folder(folder);
+  passed_over = std::move(all.hidden);
+  for (const FolderEntry& entry : all.entries) {
     if (entry.is_folder)
       labels.push_back(entry.name);
     else if (has_ending(entry.name, ".png"))
       fail_folder(
           join_path(folder, entry.name),
           "has no label, expected it in a subfolder, whose name is the label; move it there");
+    else
+      passed_over.add(entry.name, "is in no subfolder, so that it has no label");
   }
   return labels;
 }
 
-std::vector<std::string> files_of(const std::string& folder) {
+std::vector<std::string> files_of(const std::string& set, const std::string& label,
+                                  LeftOut& passed_over) {
+  const std::string folder = join_path(set, label);
   std::vector<std::string> files;
-  for (const FolderEntry& entry : list_folder(folder)) {
+  const FolderNames all = list_folder(folder);
+  passed_over.add_within(label, all.hidden);
+  for (const FolderEntry& entry : all.entries) {
     if (entry.is_folder)
       fail_folder(
           join_path(folder, entry.name),
@@ -145,17 +153,24 @@ class PngFolder final : public PictureSet {
         files_[static_cast<std::size_t>(picture)]);
   }
 
+  std::vector<std::string> files() const override {
+    std::vector<std::string> paths;
+    for (std::int64_t picture = 0; picture < num_pictures(); ++picture)
+      paths.push_back(place(picture));
+    return paths;
+  }
+
  private:
   std::vector<std::string> files_;  // names without their folders
 };
 
 /// All files with what their ends say.
 std::vector<Picture> list_pictures(const std::string& path, const std::vector<std::string>& labels,
-                                   RunningHash& hash) {
+                                   RunningHash& hash, LeftOut& passed_over) {
   std::vector<Picture> pictures;
   for (std::size_t label = 0; label < labels.size(); ++label) {
     const std::string folder = join_path(path, labels[label]);
-    for (std::string& name : files_of(folder)) {
+    for (std::string& name : files_of(path, labels[label], passed_over)) {
       const std::string in_set = labels[label] + "/" + name;
       hash.add(std::as_bytes(std::span(in_set.c_str(), in_set.size() + 1)));
       const DataFile file(join_path(folder, name));
@@ -189,10 +204,10 @@ Count count_files(const std::string& path) {
   if (!std::filesystem::is_directory(path, error)) return {};
   Count count;
   try {
-    for (const FolderEntry& label : list_folder(path)) {
+    for (const FolderEntry& label : list_folder(path).entries) {
       if (!label.is_folder && has_ending(label.name, ".png")) ++count.loose_pngs;
       if (!label.is_folder) continue;
-      for (const FolderEntry& entry : list_folder(join_path(path, label.name))) {
+      for (const FolderEntry& entry : list_folder(join_path(path, label.name)).entries) {
         if (entry.is_folder) continue;
         ++count.labelled;
         if (has_ending(entry.name, ".png")) ++count.labelled_pngs;
@@ -220,10 +235,11 @@ std::unique_ptr<PictureSet> open_png_folder(const std::string& path, BadPictures
   PictureFacts facts;
   facts.path = path;
   facts.kind = "a folder of PNGs, a subfolder a label";
-  facts.class_names = labels_of(path);
+  facts.class_names = labels_of(path, facts.passed_over);
   facts.num_classes = std::ssize(facts.class_names);
   RunningHash hash;
-  const std::vector<Picture> pictures = list_pictures(path, facts.class_names, hash);
+  const std::vector<Picture> pictures =
+      list_pictures(path, facts.class_names, hash, facts.passed_over);
   facts.shape = usual_shape(pictures);
   BadPictureList bad(policy, path);
   std::vector<std::string> files;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "data/picture_set.h"
@@ -34,6 +35,7 @@ class SyntheticPictures final : public PictureSet {
 
   void read(std::int64_t picture, std::span<std::uint8_t> into) const override;
   std::string place(std::int64_t picture) const override;
+  std::vector<std::string> files() const override { return {}; }
 };
 
 }  // namespace fourfold::data

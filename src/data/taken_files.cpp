@@ -6,13 +6,13 @@
 #include <cerrno>
 #include <filesystem>
 #include <iterator>
-#include <map>
 #include <system_error>
 #include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "data/known_files.h"
 
 namespace fourfold::data {
 namespace {
@@ -73,13 +73,8 @@ void walk(const std::string& folder, std::span<const std::string> named,
 
 void TakenFiles::add(TakenFiles others) {
   std::ranges::move(others.taken, std::back_inserter(taken));
-  const auto join = [](LeftOut& own, const LeftOut& other) {
-    own.count += other.count;
-    for (const std::string& one : other.first)
-      if (own.first.size() < LeftOut::most_named) own.first.push_back(one);
-  };
-  join(passed_over, others.passed_over);
-  join(repeated, others.repeated);
+  passed_over.add(others.passed_over);
+  repeated.add(others.repeated);
 }
 
 std::vector<std::string> TakenFiles::notes() const {
@@ -100,13 +95,13 @@ TakenFiles files_below(const std::string& folder, std::span<const std::string> n
 }
 
 void note_repeated(TakenFiles& files) {
-  std::map<FileId, const std::string*> seen;
-  for (const std::string& path : files.taken) {
-    struct stat facts = {};
-    if (::stat(path.c_str(), &facts) != 0) continue;  // its reader says why
-    const auto [first, is_new] = seen.try_emplace(FileId(facts.st_dev, facts.st_ino), &path);
-    if (!is_new) files.repeated.add(path, format("is {} again", *first->second));
-  }
+  KnownFiles known;
+  for (const std::string& path : files.taken)
+    if (const auto same = known.find(path))
+      files.repeated.add(
+          path, same->is_copy ? "is a copy of " + same->path : format("is {} again", same->path));
+    else
+      known.add(path);
 }
 
 }  // namespace fourfold::data

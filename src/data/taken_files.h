@@ -27,7 +27,7 @@ struct TakenFiles {
 /// a link that leads nowhere.
 TakenFiles files_below(const std::string& folder, std::span<const std::string> named = {});
 
-/// Notes files that two names of the list lead to: links, hard ones too.
+/// Notes files that two names of the list lead to, by links, hard ones too, and copies of others.
 void note_repeated(TakenFiles& files);
 
 }  // namespace fourfold::data

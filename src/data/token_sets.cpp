@@ -42,10 +42,6 @@ Text read_documents(const std::string& path) {
   return all;
 }
 
-constexpr const char* then_validates =
-    "what validates is trained on too, so that its loss says little; name other data in "
-    "data.validation, or take it out of the others";
-
 void add_notes(std::vector<std::string>& notes, std::vector<std::string> more) {
   std::ranges::move(more, std::back_inserter(notes));
 }

@@ -70,6 +70,25 @@ TEST_F(CifarTest, a_folder_is_its_files_in_order_of_name_without_those_for_tests
   expect_words(fault(""), {"batches.meta.txt: has 0 names, expected 1 to 10"});
 }
 
+TEST_F(CifarTest, a_folder_as_it_is_distributed_has_nothing_to_tell_and_other_names_are_told) {
+  for (const char* name : {"data_batch_1.bin", "data_batch_2.bin", "test_batch.bin"})
+    write_bytes(path(name), cifar10_bytes({0}));
+  for (const char* name : {"batches.meta.txt", "readme.html"}) write_bytes(path(name), "plane\n");
+  EXPECT_EQ(open_pictures(path(""))->facts().passed_over.count, 0);
+  write_bytes(path(".data_batch_3.bin.x7"), "half");
+  write_bytes(path("data_batch_4.bin.part"), "half");
+  write_bytes(path("data_batch_5.bin"), std::string(3073, 'a'));
+  std::filesystem::create_directories(path("more"));
+  const LeftOut names = open_pictures(path(""))->facts().passed_over;
+  EXPECT_EQ(names.count, 4);
+  expect_words(names.text("name", "passed over"),
+               {"4 names passed over", ".data_batch_3.bin.x7: is hidden",
+                "data_batch_4.bin.part: is no .bin file of pictures",
+                "data_batch_5.bin: is no .bin file of pictures", "more: is a folder"});
+  EXPECT_EQ(open_pictures(path("test_batch.bin"))->facts().passed_over.count, 0)
+      << "a file that is named itself";
+}
+
 TEST_F(CifarTest, files_may_be_given_one_by_one) {
   write_bytes(path("z.bin"), cifar10_bytes({5}));
   write_bytes(path("a.bin"), cifar10_bytes({6}));

@@ -51,6 +51,31 @@ TEST_F(CompareSets, a_text_that_validates_and_trains_is_told_by_name_by_link_and
   EXPECT_EQ(warnings("set", "set").size(), 2U);
 }
 
+TEST_F(CompareSets, files_beyond_the_eighth_are_counted) {
+  fs::create_directories(path("set"));
+  for (int i = 0; i < 10; ++i)
+    write_bytes(path("set/" + std::to_string(i)), "text number " + std::to_string(i));
+  const Texts notes = warnings("set", "set");
+  ASSERT_EQ(notes.size(), 9U);
+  EXPECT_EQ(notes[8], "so are 2 more files of data.validation");
+}
+
+TEST_F(CompareSets, a_text_that_stands_in_a_folder_twice_is_told) {
+  fs::create_directories(path("set/more"));
+  write_bytes(path("own.txt"), "a text of its own for validat");
+  write_bytes(path("set/a.txt"), "a text of a set, long enough");
+  write_bytes(path("set/b.txt"), "a text of a set, tall enough");  // as long, and another one
+  write_bytes(path("set/c.txt"), "");
+  write_bytes(path("set/d.txt"), "");
+  EXPECT_EQ(warnings("set", "own.txt"), Texts());
+  for (const char* name : {"set/e.txt", "set/more/f.txt"})
+    fs::copy_file(path("set/a.txt"), path(name));
+  const Texts notes = warnings("set", "own.txt");
+  ASSERT_EQ(notes.size(), 1U);
+  expect_words(notes[0], {"2 files read twice: ", "set/e.txt: is a copy of ", "set/a.txt",
+                          "set/more/f.txt: is a copy of", "remove one of the two"});
+}
+
 TEST_F(CompareSets, sets_of_a_blend_are_compared_with_each_other_and_with_what_validates) {
   write_megatron(path("a"), counting_documents({40, 40}));
   write_megatron(path("b"), counting_documents({30, 30}));

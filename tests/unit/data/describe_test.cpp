@@ -31,6 +31,15 @@ TEST(Describe, a_text_is_told_by_its_documents_and_its_beginning) {
                            "           4 to             7            1  ####"});
 }
 
+TEST(Describe, names_that_are_passed_over_are_a_note) {
+  const TemporaryFolder folder;
+  write_file_atomic(folder.file("a.txt"), "To be\n");
+  EXPECT_EQ(text_of(describe(folder.path(), "text", {}), "note"), "no such row");
+  write_file_atomic(folder.file(".x"), "hidden");
+  expect_words(text_of(describe(folder.path(), "text", {}), "note"),
+               {"1 name passed over: ", ".x: is hidden"});
+}
+
 TEST(Describe, json_lines_are_read_by_the_field_that_is_named) {
   const TemporaryFolder folder;
   write_file_atomic(folder.file("a.jsonl"), "{\"body\": \"one\"}\n{\"body\": \"two\"}\n");

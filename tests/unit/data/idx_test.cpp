@@ -81,6 +81,22 @@ TEST_F(IdxTest, a_folder_with_training_and_tests_is_the_training) {
   expect_words(fault({}, ""), {"has 2 files of pictures", "name the file that you mean"});
 }
 
+TEST_F(IdxTest, the_usual_four_files_have_nothing_to_tell_and_other_names_are_told) {
+  write(idx_pictures(3, shape), idx_labels({2, 0, 4}));
+  write_bytes(path("t10k-images-idx3-ubyte.gz"), pack_gzip(idx_pictures(1, shape)));
+  write_bytes(path("t10k-labels-idx1-ubyte.gz"), pack_gzip(idx_labels({1})));
+  EXPECT_EQ(open_pictures(path(""))->facts().passed_over.count, 0);
+  write_bytes(path(".DS_Store"), "x");
+  write_bytes(path("extra-labels-idx1-ubyte"), idx_labels({1}));
+  write_bytes(path("notes.txt"), "x");
+  std::filesystem::create_directories(path("raw"));
+  const LeftOut names = open_pictures(path(""))->facts().passed_over;
+  EXPECT_EQ(names.count, 4);
+  expect_words(names.text("name", "passed over"),
+               {".DS_Store: is hidden", "extra-labels-idx1-ubyte: is no file of pictures",
+                "notes.txt: is no file of pictures", "raw: is a folder"});
+}
+
 TEST_F(IdxTest, files_that_contradict_each_other_are_errors) {
   write(idx_pictures(3, shape), idx_labels({2, 0}));
   expect_words(fault(), {"train-labels", "has 2 labels, expected one for each of the 3 pictures"});

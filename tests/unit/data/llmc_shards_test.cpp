@@ -103,10 +103,18 @@ TEST_F(LlmcTest, a_folder_of_one_kind_is_split_and_other_names_are_told) {
   std::filesystem::remove(path("set/fineweb_val_000000.bin"));
   write_shard(path("set/valley.bin"), 200, 3);
   write_bytes(path("set/fineweb_train_000003.bin.part"), "half");
+  write_bytes(path("set/.fineweb_train_000004.bin"), "half");
   const TokenSource data(spec());
   EXPECT_EQ(data.num_train() + data.num_validation(), 800) << "a valley is no validation";
   ASSERT_EQ(data.warnings().size(), 1U);
-  expect_words(data.warnings()[0], {"fineweb_train_000003.bin.part: is no .bin file"});
+  const std::initializer_list<std::string> told = {
+      "2 names passed over", ".fineweb_train_000004.bin: is hidden",
+      "fineweb_train_000003.bin.part: is no .bin file"};
+  expect_words(data.warnings()[0], told);
+  const Description shown = describe(path("set"), "text", {});
+  const auto row = std::ranges::find(shown.rows, "note", &Row::label);
+  ASSERT_NE(row, shown.rows.end());
+  expect_words(row->text, told);
 }
 
 TEST_F(LlmcTest, a_set_may_have_more_shards_than_a_process_may_open) {

@@ -118,6 +118,56 @@ TEST_F(PictureSourceTest, what_the_files_were_taken_for_is_told) {
   EXPECT_EQ(PictureSource(spec_of(made_set("a", 16))).read_as(), "IDX pictures");
 }
 
+TEST_F(PictureSourceTest, a_set_that_trains_and_validates_is_told_by_name_by_link_and_as_a_copy) {
+  DataSpec spec = spec_of(made_set("a", 8));
+  spec.validation = made_set("b", 5);
+  EXPECT_EQ(PictureSource(spec).warnings(), std::vector<std::string>());
+  for (const char* part : {"-images", "-labels"}) {
+    std::filesystem::copy_file(path(std::string("a") + part), path(std::string("copy") + part));
+    std::filesystem::create_symlink(path(std::string("a") + part),
+                                    path(std::string("link") + part));
+  }
+  for (const char* name : {"a", "copy", "link"}) {
+    spec.validation = path(std::string(name) + "-images");
+    const auto told = PictureSource(spec).warnings();
+    ASSERT_EQ(told.size(), 1U) << name;
+    expect_words(told[0], {"1 file of data.validation in data.path too: " + spec.validation,
+                           *name == 'a' ? "is in both" : "is the same as " + path("a-images"),
+                           "what validates is trained on too"});
+  }
+  // Of folders of many files it is one line too.
+  for (const char* set : {"train", "again"})
+    for (int i = 0; i < 12; ++i)
+      write_picture_file(path(std::string(set) + "/cats/" + std::to_string(i) + ".png"),
+                         png_bytes(made_png(i, shape)));
+  DataSpec folders = spec_of(path("train"));
+  folders.validation = path("again");
+  const auto told = PictureSource(folders).warnings();
+  ASSERT_EQ(told.size(), 1U);
+  expect_words(told[0], {"12 files of data.validation in data.path too: ", "again/cats/0.png",
+                         "; and 4 more: what validates"});
+}
+
+TEST_F(PictureSourceTest, names_that_no_set_takes_are_a_warning_and_other_sets_a_calm_word) {
+  for (const auto& [name, count] : {std::pair("train", 8), {"t10k", 5}}) {
+    std::filesystem::rename(made_set("a", count), path(std::string(name) + "-images-idx3-ubyte"));
+    std::filesystem::rename(path("a-labels"), path(std::string(name) + "-labels-idx1-ubyte"));
+  }
+  DataSpec spec = spec_of(path(""));
+  EXPECT_EQ(PictureSource(spec).warnings(), std::vector<std::string>());
+  EXPECT_EQ(PictureSource(spec).read_as(),
+            "IDX pictures; without t10k-images-idx3-ubyte, another set, which data.validation may "
+            "name");
+  spec.validation = path("t10k-images-idx3-ubyte");
+  EXPECT_EQ(PictureSource(spec).warnings(), std::vector<std::string>());
+  EXPECT_EQ(PictureSource(spec).read_as(), "IDX pictures");
+  write_bytes(path("notes.txt"), "x");
+  ASSERT_EQ(PictureSource(spec).warnings().size(), 1U);
+  expect_words(PictureSource(spec).warnings()[0], {"1 name passed over: notes.txt"});
+  spec.validation = spec.path;
+  EXPECT_EQ(PictureSource(spec).warnings().size(), 2U) << "names once, and the common files";
+}
+
 TEST_F(PictureSourceTest, what_fills_up_the_last_batch_is_black_and_has_no_label) {
   const PictureSource source(spec_of(made_set("a", 16)));
   EXPECT_EQ(source.validation_samples(), 4);

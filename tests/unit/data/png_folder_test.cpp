@@ -51,6 +51,11 @@ TEST_F(PngFolderTest, subfolders_are_labels_and_both_are_in_order_of_their_bytes
   for (std::int64_t i = 0; i < 3; ++i) EXPECT_EQ(read(*set, i), made_picture(i, shape));
   EXPECT_NE(set->place(1).find("b/10.PNG"), std::string::npos);
   EXPECT_EQ(set->class_name(1), "b");
+  EXPECT_EQ(set->facts().passed_over.count, 3);
+  expect_words(set->facts().passed_over.text("name", "passed over"),
+               {".git: is hidden", "README.txt: is in no subfolder", "b/.hidden: is hidden"});
+  EXPECT_EQ(set->files(),
+            (std::vector<std::string>{path("Z/x.png"), path("b/10.PNG"), path("b/2.png")}));
 }
 
 TEST_F(PngFolderTest, folders_of_texts_are_no_pictures) {

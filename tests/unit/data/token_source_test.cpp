@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "base/random.h"
+#include "unit/checkpoint/temporary_folder.h"
 #include "unit/data/expect_error.h"
 
 namespace fourfold::data::token_source_test {
@@ -122,6 +124,21 @@ TEST(TokenSource, what_a_file_was_taken_for_is_told) {
             "file of text, a document each");
   EXPECT_EQ(TokenSource(text_spec(text.path(), 4, 0.5)).read_as(),
             "1 file of text, a document each");
+}
+
+TEST(TokenSource, names_that_a_folder_has_beside_its_texts_are_told) {
+  const TemporaryFolder folder;
+  write_file_atomic(folder.file("a.txt"), "a text that is long enough for all of this");
+  write_file_atomic(folder.file(".x"), "hidden");
+  DataSpec spec;
+  spec.path = folder.path();
+  spec.tokenizer = TokenizerKind::byte;
+  spec.seq_length = 2;
+  spec.samples_per_step = 1;
+  const std::vector<std::string> told = TokenSource(spec).warnings();
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_NE(told[0].find("1 name passed over: "), std::string::npos) << told[0];
+  EXPECT_NE(told[0].find(".x: is hidden"), std::string::npos) << told[0];
 }
 
 TEST(TokenSource, the_split_counts_characters_not_bytes) {
