@@ -135,7 +135,7 @@ TEST_F(PictureSourceTest, a_set_that_trains_and_validates_is_told_by_name_by_lin
                            *name == 'a' ? "is in both" : "is the same as " + path("a-images"),
                            "what validates is trained on too"});
   }
-  // Of folders of many files it is one line too.
+  // Folders of many files are told in one line too.
   for (const char* set : {"train", "again"})
     for (int i = 0; i < 12; ++i)
       write_picture_file(path(std::string(set) + "/cats/" + std::to_string(i) + ".png"),

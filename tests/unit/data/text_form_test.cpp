@@ -85,6 +85,79 @@ TEST_F(TextFormTest, json_that_is_no_lines_is_refused_with_what_makes_lines_of_i
   expect_words(refusal("long", "[" + line_of(first) + "," + line_of("b") + "]"), {"is an array"});
 }
 
+TEST_F(TextFormTest, values_with_commas_between_them_are_refused) {
+  const std::string lines = "{\"text\":\"a\"},\n{\"text\":\"b\"},\n";
+  expect_words(refusal("commas", lines),
+               {"commas: has values of JSON with commas between them", "jq -c '.[]'",
+                "(echo '['; sed '$s/,[[:space:]]*$//' " + path("commas")});
+  for (const std::string text :
+       {"{\"text\":\"a\"},\n", "{\"text\":\"a\"} , \r\n\n{\"text\":\"b\"}",
+        "{\n\"text\":\"a\"\n},\n{\n\"text\":\"b\"\n}\n", "[\"a\",\"b\"],\n[\"c\",\"d\"],\n"})
+    expect_words(refusal("commas", text), {"with commas between them"});
+  EXPECT_EQ(documents("commas.txt", lines), Texts{lines});
+  const std::string many = line_of(std::string(600000, 'x'));
+  const std::string with_comma = many.substr(0, many.size() - 1) + ",\n";
+  expect_words(refusal("long", with_comma + with_comma + with_comma), {"commas between them"});
+}
+
+TEST_F(TextFormTest, json_lines_after_a_first_line_that_is_no_object_are_refused) {
+  for (const std::string first : {"null", "42", "\"head\"", "[1, 2]", "[\"a\"]", "true "}) {
+    const std::string text = first + "\n{\"text\":\"a\"}\n";
+    expect_words(refusal("lines", text),
+                 {"lines: has lines of JSON after a first line that is no object",
+                  "tail -n +2 " + path("lines") + " | jq -c '.'"});
+    EXPECT_EQ(documents("lines.txt", text), Texts{text});
+  }
+  expect_words(refusal("lines", "# from a crawl\n" + line_of("a") + line_of("b")),
+               {"after a first line that is no object"});
+  std::string many = "exported 2026-11-29\n";
+  while (many.size() < (3U << 20)) many += line_of(std::string(1000, 'x'));
+  expect_words(refusal("many", many), {"after a first line that is no object"});
+}
+
+TEST_F(TextFormTest, arrays_of_any_items_are_refused) {
+  for (const std::string text :
+       {"[{\"a\":1},\"b\"]", "[[\"a\", 1], [\"b\", 2]]\n", "[[1, 2], [3]]",
+        "[null,{\"text\":\"a\"}]", "[1, \"a\"]", "[\"a\"]", "[{\"text\":\"a\"},\"cut off",
+        "[null,{\"text\":\"a\"", "[{\"a\":1},\"b\",]", "[\"a\",\"b\"]\n[\"c\",\"d\"]\n"})
+    expect_words(refusal("docs.json", text), {"docs.json: is an array of JSON", "jq -c '.[]'"});
+}
+
+/// Poems, mark-up, settings, sources, logs: what begins as JSON does and is none.
+TEST_F(TextFormTest, real_texts_that_begin_with_a_bracket_stay_texts) {
+  for (const std::string text : {"[Verse 1]\nO rose\n\n[Chorus]\nO rose\n",
+                                 "[12:30] <ann> hi\n[12:31] <bob> hello\n",
+                                 "[1] Knuth\n[2] Lamport\n",
+                                 "[1, 2, 3]\n",
+                                 "[1, \"Art\", 1968] is a citation\n",
+                                 "[    0.000000] Linux version 6\n",
+                                 "[package]\nname = \"x\"\n",
+                                 "[[bin]]\nname = \"x\"\n",
+                                 "[\"a\", \"b\"].each do |x|\n  puts x\nend\n",
+                                 "[[\"a\", 1], [\"b\", 2]].each do |x|\nend\n",
+                                 "[\"a\", \"b\"] is a list\n",
+                                 "[[1], [2]] and more\n",
+                                 "[]\n[]\n",
+                                 "{\\bf bold} and {\\it not}\n",
+                                 "{-# LANGUAGE GADTs #-}\nmodule Main where\n",
+                                 "{ \"a\", 1 },\n{ \"b\", 2 },\n",
+                                 "{% extends \"a.html\" %}\n{% block b %}\n",
+                                 "{{ title }}\n{{ date }}\n",
+                                 "{\n  echo hi\n}\n",
+                                 "{\"a\": 1}.to_json\n",
+                                 "{\"a\": 1}, said the machine\nand no more\n",
+                                 "\"Well,\" she said.\n{\"a\": 1} is it.\n",
+                                 "An example:\n{\"a\": 1}\n",
+                                 "An example:\n{\"a\": 1}\n{\"b\": 2}\nand so on\n",
+                                 "main()\n{}\n{}\n",
+                                 "null\nand void\n",
+                                 "7\n{ x }\n",
+                                 "\"a\"\n",
+                                 "null",
+                                 "null\n{"})
+    EXPECT_EQ(documents("a", text), Texts{text}) << text;
+}
+
 TEST_F(TextFormTest, a_text_that_begins_like_json_stays_a_text) {
   for (const std::string text :
        {"[[File:map.png]] is a map.\n", "[1] Knuth, The Art.\n", "{\\rtf1 x}\n", "{ int x; }\n",
