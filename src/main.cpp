@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/cores.h"
+#include "base/file_limit.h"
 #include "cli/command_line.h"
 #include "comm/launcher.h"
 #include "comm/stop_request.h"
@@ -72,6 +73,7 @@ int main(int argc, char** argv) {
   const bool will_listen = argc > 1 && std::string_view(argv[1]) == "train";
   if (!will_listen) fourfold::comm::release_stop_signals();
   keep_cuda_streams_apart();
+  fourfold::raise_file_limit();
   const auto variable = [](const std::string& name) -> std::optional<std::string> {
     const char* value = std::getenv(name.c_str());
     if (value == nullptr) return std::nullopt;

@@ -120,6 +120,35 @@ TEST_F(Data, text_becomes_a_set_that_is_inspected_verified_and_trained_on) {
   expect_says(ended.text, {"sample (20 tokens"});
 }
 
+TEST_F(Data, training_says_what_files_were_taken_for_and_which_key_says_otherwise) {
+  std::string lines;
+  for (int line = 0; line < 60; ++line)
+    lines += format("{{\"text\": \"line {}, and more\"}}\n", line);
+  write_bytes(path("lines"), lines);
+  write_bytes(path("text"), "A text that is long enough for two samples. And for a third one.\n");
+  for (const auto& [name, form] :
+       {std::pair("lines", "1 file of JSON lines, a document in the member 'text' of each line"),
+        {"text", "1 file of text, a document each"}}) {
+    const Ended ended =
+        run(training("run",
+                     {"data.format=text", "data.path=" + path(name), "data.tokenizer=byte",
+                      "model.vocab_size=256", "data.split=0.6", "data.seq_length=8"},
+                     {"--dry-run"}));
+    EXPECT_EQ(ended.code, 0) << ended.text;
+    expect_says(ended.text, {"read as", form, "; data.format names another kind"});
+  }
+}
+
+TEST_F(Data, a_set_may_have_more_files_than_the_soft_limit_allows) {
+  fs::create_directories(path("pictures"));
+  for (int file = 0; file < 100; ++file)
+    write_bytes(path(format("pictures/{}.bin", file)), std::string(3073, '\1'));
+  const Ended ended = run({"bash", "-c", "ulimit -Sn 64 && exec \"$0\" data inspect \"$1\"",
+                           FOURFOLD_BINARY, path("pictures")});
+  EXPECT_EQ(ended.code, 0) << ended.text;
+  expect_says(ended.text, {"100 of 32x32x3"});
+}
+
 TEST_F(Data, equal_samples_on_all_grids_and_of_a_blend) {
   write_megatron(path("set"), small_set());
   write_megatron(path("b"), small_set(25));

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "base/file_limit.h"
 #include "base/format.h"
+#include "support/few_files.h"
 #include "unit/data/expect_error.h"
 #include "unit/data/picture_files.h"
 
@@ -87,6 +89,16 @@ TEST_F(CifarTest, a_folder_as_it_is_distributed_has_nothing_to_tell_and_other_na
                 "data_batch_5.bin: is no .bin file of pictures", "more: is a folder"});
   EXPECT_EQ(open_pictures(path("test_batch.bin"))->facts().passed_over.count, 0)
       << "a file that is named itself";
+}
+
+TEST_F(CifarTest, a_set_may_have_more_files_than_a_process_may_open_at_first) {
+  for (int i = 0; i < 100; ++i) write_bytes(path(format("{:03}.bin", i)), cifar10_bytes({i % 10}));
+  const test::FewFiles few;
+  expect_words(fault(""), {"Too many open files", "ulimit -n"});
+  if (raise_file_limit() < 200) GTEST_SKIP() << "the hard limit is low";
+  const auto set = open_pictures(path(""));
+  EXPECT_EQ(set->num_pictures(), 100);
+  EXPECT_EQ(read(*set, 99), made_picture(0, shape));
 }
 
 TEST_F(CifarTest, files_may_be_given_one_by_one) {

@@ -2,16 +2,17 @@
 #include "data/llmc_shards.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/format.h"
 #include "data/describe.h"
 #include "data/token_source.h"
+#include "support/few_files.h"
 #include "unit/data/expect_error.h"
 #include "unit/data/token_files.h"
 
@@ -120,11 +121,7 @@ TEST_F(LlmcTest, a_folder_of_one_kind_is_split_and_other_names_are_told) {
 TEST_F(LlmcTest, a_set_may_have_more_shards_than_a_process_may_open) {
   for (int shard = 0; shard < 300; ++shard)
     write_shard(path(format("set/train_{:06}.bin", shard)), 10, 3);
-  rlimit usual{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &usual), 0);
-  rlimit few = usual;
-  few.rlim_cur = 64;
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  auto few = std::make_optional<test::FewFiles>();
   std::int64_t tokens = 0;
   std::string changed;
   Ids ids(3600 - 600);
@@ -138,7 +135,7 @@ TEST_F(LlmcTest, a_set_may_have_more_shards_than_a_process_may_open) {
   } catch (const UserError& error) {
     ADD_FAILURE() << error.what();
   }
-  ::setrlimit(RLIMIT_NOFILE, &usual);
+  few.reset();
   EXPECT_EQ(tokens, 3600);
   EXPECT_EQ(ids, Ids(3000, 3));
   expect_words(changed, {"train_000100.bin: has changed since it was first opened"});

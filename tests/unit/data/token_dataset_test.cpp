@@ -6,7 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "base/file_limit.h"
+#include "base/format.h"
 #include "data/token_source.h"
+#include "support/few_files.h"
 #include "unit/data/expect_error.h"
 #include "unit/data/token_files.h"
 
@@ -104,6 +107,27 @@ TEST_F(TokenDataset, a_blend_takes_from_its_sets_in_proportion_and_each_in_epoch
   EXPECT_EQ(starts[0].size(), 120U);
   EXPECT_EQ(starts[1].size(), 40U);
   EXPECT_EQ(data.name(), path("a.bin") + " and 1 more");
+}
+
+TEST_F(TokenDataset, a_blend_may_have_more_sets_than_a_process_may_open_at_first) {
+  DataSpec spec = spec_of("", 50);
+  for (int set = 0; set < 50; ++set) {
+    write_megatron(path(format("{}", set)),
+                   counting_documents({static_cast<std::size_t>(100 + set), 40}));
+    spec.blend.push_back({path(format("{}", set)), 1});
+  }
+  const test::FewFiles few;
+  expect_words(user_error(ExitCode::bad_data, [&] { TokenSource data(spec); }),
+               {"Too many open files", "ulimit -n"});
+  if (raise_file_limit() < 200) GTEST_SKIP() << "the hard limit is low";
+  const TokenSource data(spec);
+  std::set<std::size_t> sets;
+  for (std::int64_t sample = 0; sample < 50; ++sample) {
+    sets.insert(data.train_window(0, sample, 8).set);
+    const Ids tokens = train_tokens(data, 0, sample, 8);
+    EXPECT_EQ(tokens[7], tokens[0] + 7);
+  }
+  EXPECT_EQ(sets.size(), 50U);
 }
 
 TEST_F(TokenDataset, validation_windows_of_all_sets_hold_every_label_once) {
