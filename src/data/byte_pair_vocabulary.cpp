@@ -169,6 +169,7 @@ void describe(const BytePairVocabulary& vocabulary, Json& description) {
   const auto end = vocabulary.end_of_document;
   if (end && vocabulary.tokens[static_cast<std::size_t>(*end)] != end_token)
     description.set("end_of_document", *end);
+  if (vocabulary.begin_of_text) description.set("begin_of_text", *vocabulary.begin_of_text);
 }
 
 BytePairVocabulary read_description(const Json& description, std::string_view name, ExitCode code) {
@@ -179,13 +180,19 @@ BytePairVocabulary read_description(const Json& description, std::string_view na
   std::size_t number = 0;
   for (const Json& merge : strings_of(description, "merges", name, builder))
     builder.add_merge(merge.as_string(), format("{}: merge {}", name, ++number));
-  const Json* end = description.find("end_of_document");
-  if (end == nullptr) return builder.finish();
-  const std::int64_t tokens = std::ssize(description.find("vocabulary")->items());
-  if (end->kind() != Json::Kind::integer || end->as_integer() < 0 || end->as_integer() >= tokens)
-    builder.fail(name, format("\"end_of_document\" is {}, expected the id of a token, 0 to {}",
-                              end->dump(), tokens - 1));
-  return builder.finish(static_cast<std::int32_t>(end->as_integer()));
+  const auto id_at = [&](const char* key) -> std::optional<std::int32_t> {
+    const Json* id = description.find(key);
+    if (id == nullptr) return std::nullopt;
+    const std::int64_t tokens = std::ssize(description.find("vocabulary")->items());
+    if (id->kind() != Json::Kind::integer || id->as_integer() < 0 || id->as_integer() >= tokens)
+      builder.fail(name, format("\"{}\" is {}, expected the id of a token, 0 to {}", key,
+                                id->dump(), tokens - 1));
+    return static_cast<std::int32_t>(id->as_integer());
+  };
+  const auto begin = id_at("begin_of_text");
+  BytePairVocabulary vocabulary = builder.finish(id_at("end_of_document"));
+  vocabulary.begin_of_text = begin;
+  return vocabulary;
 }
 
 }  // namespace fourfold::data

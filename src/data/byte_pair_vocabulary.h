@@ -20,6 +20,7 @@ struct BytePairVocabulary {
   std::vector<BytePairMerge> merges;  // by rank
   std::array<std::int32_t, 256> ids_of_bytes{};
   std::optional<std::int32_t> end_of_document;  // "<|endoftext|>" or another; no merge makes it
+  std::optional<std::int32_t> begin_of_text;    // where that is another token
 };
 
 /// A text and the name by which messages call it.
@@ -38,7 +39,8 @@ BytePairVocabulary read_byte_pair_vocabulary(NamedText vocabulary, NamedText mer
 BytePairVocabulary read_byte_pair_folder(const std::string& folder);
 
 /// {"vocabulary": [tokens by id, in byte letters], "merges": ["left right", ...]}, and
-/// "end_of_document", its id, where that is not "<|endoftext|>".
+/// "end_of_document", its id, where that is not "<|endoftext|>", and "begin_of_text" where that is
+/// another one.
 void describe(const BytePairVocabulary& vocabulary, Json& description);
 /// Reads what `describe` set. Errors: as above.
 BytePairVocabulary read_description(const Json& description, std::string_view name, ExitCode code);

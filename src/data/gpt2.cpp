@@ -21,6 +21,9 @@ class Gpt2Tokenizer final : public Tokenizer {
   std::optional<std::int32_t> end_of_document() const override {
     return vocabulary_.end_of_document;
   }
+  std::optional<std::int32_t> begin_of_text() const override {
+    return vocabulary_.begin_of_text ? vocabulary_.begin_of_text : vocabulary_.end_of_document;
+  }
 
   std::vector<std::int32_t> encode(std::string_view text,
                                    std::string_view /*source*/) const override {

@@ -73,18 +73,26 @@ class SpecialReading {
     }
     for (const Json::Member& token : members_of(&added))
       add(integer_of(&token.value), token.key, added_name);
+    add_by_text(tokenizer_config, tokenizer_config_name);
+    add_by_text(map, map_name);
     std::ranges::sort(result_.added, {}, &SpecialTokens::Added::id);
     const Json generation = json(generation_name);
     note_changes_of_texts(tokenizer_config);
     note_sampling(generation);
-    end_by_id(generation, generation_name);
-    end_by_id(json(config_name), config_name);
-    end_by_text(tokenizer_config, tokenizer_config_name);
-    end_by_text(map, map_name);
+    const Json config = json(config_name);
+    for (const Border border : {Border::end, Border::begin}) {
+      by_id(border, generation, generation_name);
+      by_id(border, config, config_name);
+      by_text(border, tokenizer_config, tokenizer_config_name);
+      by_text(border, map, map_name);
+    }
     return std::move(result_);
   }
 
  private:
+  /// Where in a text a token stands that no text gives.
+  enum class Border : std::uint8_t { end, begin };
+
   Json json(const char* name) { return read_json(folder_, name, result_.notes); }
 
   void note(std::string words) { result_.notes.push_back(std::move(words)); }
@@ -110,6 +118,20 @@ class SpecialReading {
                   json_quoted(*text), *id, file, *other));
     } else {
       result_.added.push_back({*id, *std::move(text), file});
+    }
+  }
+
+  /// Tokens that are named by their texts alone: each has an id elsewhere.
+  void add_by_text(const Json& json, const char* file) {
+    for (const Json& token : items_of(json, "additional_special_tokens")) {
+      const auto text = text_of_token(&token);
+      if (!text || text->empty()) continue;
+      const auto id = id_of_special(*text);
+      if (id)
+        add(id, text, file);
+      else if (!vocabulary_.empty())
+        note(format("{} is a special token by {}, and no token of the vocabulary",
+                    json_quoted(*text), file));
     }
   }
 
@@ -168,44 +190,64 @@ class SpecialReading {
     return at == vocabulary_.end() ? std::nullopt : std::optional(at - vocabulary_.begin());
   }
 
-  void end(std::optional<std::int64_t> id, const char* file) {
+  /// Among those that are added, or in the vocabulary.
+  std::optional<std::int64_t> id_of_special(const std::string& text) const {
+    const auto own = std::ranges::find(result_.added, text, &SpecialTokens::Added::text);
+    return own != result_.added.end() ? own->id : id_of(text);
+  }
+
+  static const char* verb_of(Border border) { return border == Border::end ? "ends" : "begins"; }
+
+  void take(Border border, std::optional<std::int64_t> id, const char* file) {
     if (!id || *id < 0) return;
-    if (!result_.end) {
-      result_.end = id;
-      result_.end_file = file;
-    } else if (*result_.end != *id) {
-      note(format("a text ends with token {} by {} and with token {} by {}; the first is taken",
-                  *result_.end, result_.end_file, *id, file));
+    const bool is_end = border == Border::end;
+    std::optional<std::int64_t>& taken = is_end ? result_.end : result_.begin;
+    std::string& taken_file = is_end ? result_.end_file : result_.begin_file;
+    if (!taken) {
+      taken = id;
+      taken_file = file;
+    } else if (*taken != *id) {
+      note(format("a text {} with token {} by {} and with token {} by {}; the first is taken",
+                  verb_of(border), *taken, taken_file, *id, file));
     }
   }
 
   /// The number, or the first of several.
-  void end_by_id(const Json& json, const char* file) {
-    const Json* id = json.find("eos_token_id");
+  void by_id(Border border, const Json& json, const char* file) {
+    const char* const key = border == Border::end ? "eos_token_id" : "bos_token_id";
+    const Json* id = json.find(key);
     if (id != nullptr && id->kind() == Json::Kind::array && !id->items().empty()) {
       if (id->items().size() > 1)
-        note(format("{} has {} tokens that end a text (eos_token_id); the first alone does so here",
-                    file, id->items().size()));
+        note(format("{} has {} tokens that {} a text ({}); the first alone does so here", file,
+                    id->items().size(), border == Border::end ? "end" : "begin", key));
       id = &id->items().front();
     }
-    end(integer_of(id), file);
+    take(border, integer_of(id), file);
   }
 
-  void end_by_text(const Json& json, const char* file) {
-    const auto text = text_of_token(json.find("eos_token"));
+  void by_text(Border border, const Json& json, const char* file) {
+    const auto text = text_of_token(json.find(border == Border::end ? "eos_token" : "bos_token"));
     if (!text || text->empty()) return;
-    const auto own = std::ranges::find(result_.added, *text, &SpecialTokens::Added::text);
-    const auto id = own != result_.added.end() ? own->id : id_of(*text);
+    const auto id = id_of_special(*text);
     if (!id && !vocabulary_.empty())
-      note(format("a text ends with {} by {}, which is no token of the vocabulary",
+      note(format("a text {} with {} by {}, which is no token of the vocabulary", verb_of(border),
                   json_quoted(*text), file));
-    end(id, file);
+    take(border, id, file);
   }
 
   const std::string& folder_;
   std::span<const std::string> vocabulary_;
   SpecialTokens result_;
 };
+
+/// Unless texts give the token.
+void end_documents(BytePairVocabulary& vocabulary, std::int64_t id) {
+  const auto end = static_cast<std::int32_t>(id);
+  const bool is_made = std::ranges::find(vocabulary.merges, end, &BytePairMerge::result) !=
+                           vocabulary.merges.end() ||
+                       vocabulary.tokens[static_cast<std::size_t>(end)].size() == 1;
+  if (!is_made) vocabulary.end_of_document = end;
+}
 
 }  // namespace
 
@@ -262,12 +304,10 @@ void use_special_tokens(BytePairVocabulary& vocabulary, const SpecialTokens& spe
         format("left out are tokens whose ids do not follow the vocabulary of {}, or "
                "are beyond the model: {}",
                counted(std::ssize(vocabulary.tokens), "token"), left_out));
-  if (!special.end || *special.end >= std::ssize(vocabulary.tokens)) return;
-  const auto end = static_cast<std::int32_t>(*special.end);
-  const bool is_made = std::ranges::find(vocabulary.merges, end, &BytePairMerge::result) !=
-                           vocabulary.merges.end() ||
-                       vocabulary.tokens[static_cast<std::size_t>(end)].size() == 1;
-  if (!is_made) vocabulary.end_of_document = end;
+  const std::int64_t size = std::ssize(vocabulary.tokens);
+  if (special.end && *special.end < size) end_documents(vocabulary, *special.end);
+  if (special.begin && *special.begin < size && vocabulary.end_of_document != *special.begin)
+    vocabulary.begin_of_text = static_cast<std::int32_t>(*special.begin);
 }
 
 }  // namespace fourfold::data

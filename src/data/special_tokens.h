@@ -19,18 +19,21 @@ struct SpecialTokens {
     std::string file;  // the first that says so
     bool operator==(const Added&) const = default;
   };
-  std::vector<Added> added;         // by id, each once
-  std::optional<std::int64_t> end;  // of a text
-  std::string end_file;             // which says that
+  std::vector<Added> added;           // by id, each once
+  std::optional<std::int64_t> end;    // of a text
+  std::string end_file;               // which says that
+  std::optional<std::int64_t> begin;  // of a text
+  std::string begin_file;
   /// Where files contradict each other or the vocabulary, what they set that is not done here, and
   /// which of them cannot be read.
   std::vector<std::string> notes;
 };
 
-/// Reads those that are there: tokenizer.json, tokenizer_config.json and added_tokens.json for
-/// added tokens; generation_config.json, config.json, tokenizer_config.json and
-/// special_tokens_map.json for the end of a text. What the first of them says is taken, and what
-/// others say otherwise is noted. `vocabulary` has the texts of the tokenizer's tokens by id.
+/// Reads those that are there: tokenizer.json, tokenizer_config.json, added_tokens.json and
+/// special_tokens_map.json for added tokens; generation_config.json, config.json,
+/// tokenizer_config.json and special_tokens_map.json for the end of a text and for its beginning.
+/// What the first of them says is taken, and what others say otherwise is noted. `vocabulary` has
+/// the texts of the tokenizer's tokens by id.
 SpecialTokens read_special_tokens(const std::string& folder,
                                   std::span<const std::string> vocabulary);
 
@@ -41,9 +44,9 @@ std::string compare_with_tokenizer_json(const std::string& folder,
                                         std::span<const std::string> vocabulary,
                                         const std::string& read_file);
 
-/// Adds the tokens that follow the vocabulary, as far as there are `most_tokens`, and makes the end
-/// of a text the end of documents, unless merges make that token from texts. What cannot be done is
-/// noted.
+/// Adds the tokens that follow the vocabulary, as far as there are `most_tokens`, makes the end of
+/// a text the end of documents, unless merges make that token from texts, and takes its beginning.
+/// What cannot be done is noted.
 void use_special_tokens(BytePairVocabulary& vocabulary, const SpecialTokens& special,
                         std::int64_t most_tokens, std::vector<std::string>& notes);
 

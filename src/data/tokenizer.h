@@ -25,6 +25,8 @@ class Tokenizer {
   /// The token that stands between documents, which no text encodes to; nothing where there is
   /// none.
   virtual std::optional<std::int32_t> end_of_document() const { return std::nullopt; }
+  /// The token by which a text begins where nothing comes before it: an empty prompt.
+  virtual std::optional<std::int32_t> begin_of_text() const { return end_of_document(); }
 
   /// `source` names the text in messages: a file, "the prompt". Errors: UserError(bad_data) with
   /// the place in the text, when it holds something that has no id.

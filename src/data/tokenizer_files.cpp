@@ -31,7 +31,7 @@ std::string field(const Json& json, const char* key) {
 }
 
 /// vocab.json and merges.txt, from what data/byte_pair_vocabulary.h describes; and the end of
-/// documents where that is none that their reader knows.
+/// documents and the beginning of texts where those are none that their reader knows.
 std::vector<FoundTokenizer::File> gpt2_files(const Json& description) {
   std::vector<Json::Member> ids;
   for (const Json& token : description.find("vocabulary")->items())
@@ -40,12 +40,16 @@ std::vector<FoundTokenizer::File> gpt2_files(const Json& description) {
   for (const Json& merge : description.find("merges")->items()) merges += merge.as_string() + "\n";
   std::vector<FoundTokenizer::File> files = {
       {vocabulary_name, Json::object(std::move(ids)).dump() + "\n"}, {merges_name, merges}};
-  if (const Json* end = description.find("end_of_document")) {
+  Json map = Json::object();
+  for (const auto& [key, role] :
+       {std::pair("end_of_document", "eos_token"), {"begin_of_text", "bos_token"}}) {
+    const Json* id = description.find(key);
+    if (id == nullptr) continue;
     const auto& tokens = description.find("vocabulary")->items();
-    const std::string& letters = tokens[static_cast<std::size_t>(end->as_integer())].as_string();
-    const Json map = Json::object().set("eos_token", from_byte_letters(letters).value_or(""));
-    files.push_back({map_name, map.dump() + "\n"});
+    const std::string& letters = tokens[static_cast<std::size_t>(id->as_integer())].as_string();
+    map.set(role, from_byte_letters(letters).value_or(""));
   }
+  if (!map.members().empty()) files.push_back({map_name, map.dump() + "\n"});
   return files;
 }
 
@@ -107,9 +111,15 @@ void use_other_files(FoundTokenizer& found, const std::string& folder, std::int6
     found.notes.push_back(format(
         "a text ends with token {} there ({}), and {} here: `generate` goes on after that token",
         *special.end, special.end_file, end < 0 ? "with none" : format("with token {}", end)));
+  std::int64_t begin = -1;  // none
+  if (found.tokenizer) begin = found.tokenizer->begin_of_text().value_or(-1);
+  if (special.begin && special.begin != special.end && begin != *special.begin)
+    found.notes.push_back(format(
+        "a text begins with token {} there ({}), and with {} here where the prompt is empty",
+        *special.begin, special.begin_file, begin < 0 ? "token 0" : format("token {}", begin)));
   std::string names;
   for (const SpecialTokens::Added& token : special.added)
-    if (token.id != end && (source != json_name || token.file != json_name))
+    if (token.id != end && token.id != begin && (source != json_name || token.file != json_name))
       names += (names.empty() ? "" : ", ") + token.text;
   if (found.tokenizer && !names.empty())
     found.notes.push_back(

@@ -141,8 +141,15 @@ WrittenTokenizer of_gpt2(const Json& description) {
     const std::string end = read.tokens[static_cast<std::size_t>(*read.end_of_document)];
     parts.special.push(special_token(*read.end_of_document, end));
     for (const char* role : {"bos_token", "eos_token", "unk_token"})
-      result.roles.emplace_back(role, end);
+      if (role != std::string_view("bos_token") || !read.begin_of_text)
+        result.roles.emplace_back(role, end);
     note_special(result, end);
+  }
+  if (read.begin_of_text) {
+    const std::string begin = read.tokens[static_cast<std::size_t>(*read.begin_of_text)];
+    parts.special.push(special_token(*read.begin_of_text, begin));
+    result.roles.emplace_back("bos_token", begin);
+    note_special(result, begin);
   }
   result.text = whole(std::move(parts));
   return result;

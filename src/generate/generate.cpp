@@ -38,7 +38,7 @@ Writing generate(const SampleSpec& spec, const data::Tokenizer& tokenizer, run::
                  const OnText& on_text, std::uint32_t sample, Cache cache,
                  const std::function<bool()>& must_end) {
   std::vector<std::int32_t> tokens = tokenizer.encode(spec.prompt, "the prompt");
-  if (tokens.empty()) tokens.push_back(tokenizer.end_of_document().value_or(0));
+  if (tokens.empty()) tokens.push_back(tokenizer.begin_of_text().value_or(0));
   TextModel model(executor, spec.capacity);
   const Random random(spec.seed, random_stream("generate"));
   const auto vocab_size = static_cast<std::size_t>(tokenizer.vocab_size());

@@ -37,7 +37,7 @@ struct Writing {
 /// The context holds P tokens, the length of the prefill program. A prompt longer than P - 1 tokens
 /// keeps its last P - 1. When P tokens are in the key/value cache and more are wanted, the last 3/4
 /// P tokens are prefilled again and the loop goes on: amortised, a prefill every P/4 tokens. A
-/// prompt without tokens starts from the token at the end of documents, or else from token 0.
+/// prompt without tokens starts from the token by which texts begin, or else from token 0.
 ///
 /// Programs: prefill is fed tokens [1, P] (padded with 0), step.position 0 and step.index of the
 /// last token; decode is fed tokens [1, 1], step.position tokens in the cache and step.index 0.

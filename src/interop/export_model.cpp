@@ -128,7 +128,8 @@ void export_gpt2(StoredModel& model, const model::GptSpec& spec, const Gpt2Optio
     write_file(model, file, options.dtype, join_path(folder, listed.back().name));
   }
   if (files.size() > 1) checkpoint::write_model_index(folder, listed);
-  const Json config = gpt2_config(written, {options.dtype, options.end_of_text});
+  const Json config =
+      gpt2_config(written, {options.dtype, options.end_of_text, options.begin_of_text});
   write_file_atomic(join_path(folder, "config.json"), config.dump() + "\n");
   Json generation = Json::object();
   for (const char* key : {"bos_token_id", "eos_token_id"}) generation.set(key, *config.find(key));

@@ -172,8 +172,9 @@ Json gpt2_config(const model::GptSpec& spec, const Gpt2Extras& extras) {
       .set("reorder_and_upcast_attn", false)
       .set("tie_word_embeddings", spec.tied_head)
       .set("use_cache", true);
-  const Json end = extras.end_of_text < 0 ? Json() : Json(extras.end_of_text);
-  json.set("bos_token_id", end).set("eos_token_id", end);
+  const auto id_or_null = [](std::int64_t id) { return id < 0 ? Json() : Json(id); };
+  json.set("bos_token_id", id_or_null(extras.begin_of_text))
+      .set("eos_token_id", id_or_null(extras.end_of_text));
   json.set("torch_dtype", torch_name(extras.dtype)).set("dtype", torch_name(extras.dtype));
   return json;
 }

@@ -15,6 +15,7 @@ namespace fourfold::interop {
 struct Gpt2Extras {
   checkpoint::ElementType dtype = DType::f32;  // of the tensors; a floating type
   std::int64_t end_of_text = -1;               // id of the token; below 0: none
+  std::int64_t begin_of_text = -1;             // "; as `generate` begins without a prompt
 };
 
 /// It says nothing of biases: a model without them is one whose biases are zero.

@@ -123,6 +123,44 @@ TEST_F(ModelTokenizerFiles, the_end_of_a_text_is_the_one_that_any_file_names) {
   EXPECT_EQ(find_tokenizer(path("added"), 259).tokenizer->end_of_document(), 258);
 }
 
+TEST_F(ModelTokenizerFiles, the_beginning_of_a_text_is_the_one_that_any_file_names) {
+  for (const auto& [name, content] : std::vector<std::pair<std::string, std::string>>{
+           {"config.json", R"({"bos_token_id": 256, "eos_token_id": 257})"},
+           {"generation_config.json", R"({"bos_token_id": 256, "eos_token_id": 257})"},
+           {"tokenizer_config.json", R"({"bos_token": "th", "eos_token": "</s>"})"},
+           {"special_tokens_map.json",
+            R"({"bos_token": {"content": "th"}, "eos_token": "</s>"})"}}) {
+    const std::string folder = path("begin-" + name);
+    write_words(folder, "</s>");
+    write_bytes(folder + "/" + name, content);
+    const FoundTokenizer found = find_tokenizer(folder, 258);
+    EXPECT_EQ(found.tokenizer->begin_of_text(), 256) << name;
+    EXPECT_EQ(found.tokenizer->end_of_document(), 257) << name;
+    EXPECT_EQ(all_notes(found), "") << name;
+    // It comes back from what a run keeps, from the files for data.tokenizer_path, and from those
+    // that are exported.
+    EXPECT_EQ(tokenizer_from_text(found.tokenizer->to_text(), "x")->begin_of_text(), 256);
+    const std::string copy = path("copied-" + name), exported = path("exported-" + name);
+    std::filesystem::create_directories(copy);
+    for (const FoundTokenizer::File& file : found.files)
+      write_bytes(copy + "/" + file.name, file.content);
+    EXPECT_EQ(load_tokenizer(TokenizerKind::gpt2, copy)->begin_of_text(), 256);
+    AtomicFolder written(exported);
+    write_tokenizer_files(found.tokenizer->to_text(), written);
+    written.commit();
+    EXPECT_EQ(find_tokenizer(exported, 258).tokenizer->begin_of_text(), 256);
+    const Json config =
+        parse_json(read_bytes(exported + "/tokenizer_config.json"), "tokenizer_config.json");
+    EXPECT_EQ(config.find("bos_token")->as_string(), "th");
+    EXPECT_EQ(config.find("eos_token")->as_string(), "</s>");
+  }
+  write_words(path("same"), "</s>");
+  write_bytes(path("same/config.json"), R"({"bos_token_id": 257, "eos_token_id": 257})");
+  const auto same = find_tokenizer(path("same"), 258).tokenizer;
+  EXPECT_EQ(same->begin_of_text(), 257);
+  EXPECT_EQ(same->to_text().find("begin_of_text"), std::string::npos) << "nothing to keep";
+}
+
 /// The notes of a folder with a tokenizer of 258 tokens and these files beside it.
 struct Beside {
   std::vector<std::pair<const char*, const char*>> files;
@@ -167,6 +205,29 @@ TEST_F(ModelTokenizerFiles, files_that_contradict_each_other_are_told) {
        "pass --temperature 0"},
       {{{"generation_config.json", R"({"repetition_penalty": 1.2, "num_beams": 1})"}},
        "has settings that there are not here: repetition_penalty"},
+      {{{"tokenizer_config.json", R"({"add_eos_token": true})"}},
+       "puts a token after a text there"},
+      {{{"tokenizer_config.json", R"({"do_lower_case": true})"}}, "turns letters into small ones"},
+      {{{"generation_config.json", R"({"top_p": 0.9})"}},
+       "`generate` does not read: pass --top-p 0.9"},
+      {{{"generation_config.json", R"({"suppress_tokens": [3]})"}},
+       "has settings that there are not here: suppress_tokens"},
+      {{{"tokenizer.json", R"({"model": {"vocab": [["!", 0.0], ["th", -1.5]]}})"}},
+       R"(token 0 is "!" by tokenizer.json and )"},
+      {{{"generation_config.json", R"({"bos_token_id": 256})"},
+        {"config.json", R"({"bos_token_id": 5})"}},
+       "begins with token 256 by generation_config.json and with token 5 by config.json"},
+      {{{"config.json", R"({"bos_token_id": [256, 3]})"}},
+       "config.json has 2 tokens that begin a text (bos_token_id); the first alone"},
+      {{{"special_tokens_map.json", R"({"bos_token": "<s>"})"}},
+       R"(begins with "<s>" by special_tokens_map.json, which is no token)"},
+      {{{"config.json", R"({"bos_token_id": 3000, "eos_token_id": 257})"}},
+       "a text begins with token 3000 there (config.json), and with token 257 here where the"},
+      {{{"special_tokens_map.json",
+         R"({"additional_special_tokens": ["th", {"content": "</s>"}]})"}},
+       "spells one of these tokens does not give it here: th"},
+      {{{"tokenizer_config.json", R"({"additional_special_tokens": ["<|user|>"]})"}},
+       R"("<|user|>" is a special token by tokenizer_config.json, and no token of the vocabulary)"},
       // A text would give this token, so that it ends none.
       {{{"config.json", R"({"eos_token_id": 256})"}},
        "ends with token 256 there (config.json), and with none here: `generate` goes on"},

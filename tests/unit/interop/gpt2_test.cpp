@@ -115,6 +115,15 @@ TEST(Gpt2Config, a_configuration_reads_back) {
   }
 }
 
+TEST(Gpt2Config, the_beginning_and_the_end_of_a_text_are_written_apart) {
+  const Json both = gpt2_config(small_gpt(), {DType::f32, 7, 3});
+  EXPECT_EQ(both.find("eos_token_id")->as_integer(), 7);
+  EXPECT_EQ(both.find("bos_token_id")->as_integer(), 3);
+  const Json none = gpt2_config(small_gpt(), {});
+  for (const char* key : {"bos_token_id", "eos_token_id"})
+    EXPECT_EQ(none.find(key)->kind(), Json::Kind::null);
+}
+
 TEST(Gpt2Config, what_is_left_out_has_the_values_of_transformers) {
   const auto [spec, notes] = parse_gpt2_config(R"({"model_type":"gpt2"})", "config.json");
   EXPECT_EQ(spec.num_layers, 12);
