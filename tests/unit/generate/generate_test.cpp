@@ -80,6 +80,21 @@ TEST(Generate, no_tokens_asked_for_runs_nothing) {
   EXPECT_TRUE(setting.backend.calls.empty());
 }
 
+TEST(Generate, a_stop_before_the_fourth_token_leaves_three) {
+  const auto tokenizer = data::number_tokenizer(10);
+  Setting setting(8, 10, 10), whole(8, 10, 10);
+  int asked = 0;
+  const Writing cut = generate(greedy("1", 9), *tokenizer, setting.executor, {}, 0, Cache::keep,
+                               [&] { return ++asked == 4; });
+  EXPECT_TRUE(cut.was_cut);
+  EXPECT_FALSE(cut.ended);
+  EXPECT_EQ(cut.tokens, 3);
+  const Writing all = generate(greedy("1", 9), *tokenizer, whole.executor);
+  EXPECT_FALSE(all.was_cut);
+  EXPECT_TRUE(all.text.starts_with(cut.text)) << cut.text;
+  EXPECT_EQ(tokenizer->encode(cut.text, "x").size(), 3U);
+}
+
 TEST(Generate, a_prompt_without_tokens_starts_from_token_zero) {
   Setting setting(8, 10, 10), other(8, 10, 10);
   const auto tokenizer = data::number_tokenizer(10);

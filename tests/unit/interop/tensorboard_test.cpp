@@ -8,6 +8,7 @@
 
 #include "base/format.h"
 #include "interop/tensorboard_events.h"
+#include "interop/tensorboard_log.h"
 #include "interop/tensorboard_writer.h"
 #include "support/simulated_disk.h"
 
@@ -89,6 +90,25 @@ TEST_F(TensorboardDisk, everything_is_written_in_order_behind_the_version) {
   EXPECT_EQ(all.substr(all.size() - expected.size()), expected);
   EXPECT_NE(disk_.list("/tb")[0].name.find("tfevents"), std::string::npos);
   EXPECT_TRUE(warnings_.empty());
+}
+
+TEST_F(TensorboardDisk, losses_of_averages_of_the_weights_have_a_tag_of_their_own) {
+  {
+    TensorboardLog log(disk_, "/tb", 0, warn());
+    train::StepMetrics metrics;
+    metrics.unit = {"tokens", "tok"};
+    metrics.step = 1;
+    metrics.evaluation = train::Evaluation{.loss = 2, .items = 4};
+    log.step(metrics);
+    EXPECT_TRUE(warnings_.empty());
+    metrics.step = 2;
+    metrics.evaluation->is_of_averages = true;
+    log.step(metrics);
+  }
+  const std::string all = written();
+  EXPECT_EQ(count(all, "val/loss"), 2);
+  EXPECT_EQ(count(all, "val/loss_of_averages"), 1);
+  EXPECT_LT(all.find("val/loss"), all.find("val/loss_of_averages"));
 }
 
 TEST_F(TensorboardDisk, row_58_a_disk_that_fails_costs_records_that_are_counted_and_one_warning) {

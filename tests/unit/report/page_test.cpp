@@ -153,6 +153,26 @@ TEST(ReadMetrics, evaluations_are_compared_by_the_batches_that_all_of_them_take)
       << "the step was done again";
 }
 
+TEST(ReadMetrics, a_loss_of_the_averages_of_the_weights_is_told_as_that) {
+  const TemporaryFolder folder;
+  const auto page_of = [&](const std::string& lines) {
+    write_bytes(folder.file("m"), lines);
+    report::Run run;
+    run.name = "one";
+    run.metrics = read_metrics(folder.file("m"));
+    return make_page(std::span(&run, 1), "Fourfold");
+  };
+  const std::string averages =
+      "{\"step\":1,\"loss\":3.0,\"val_loss\":3.5,\"val_weights\":\"averages\"}\n";
+  const std::string told = "3.5000<small>at step 1, of the averages of the weights</small>";
+  EXPECT_NE(page_of(averages).find(told), std::string::npos);
+  EXPECT_EQ(page_of("{\"step\":1,\"loss\":3.0,\"val_loss\":3.5}\n").find("of the averages"),
+            std::string::npos);
+  EXPECT_EQ(page_of(averages + "{\"step\":2,\"loss\":3.0,\"val_loss\":3.5}\n").find("averages"),
+            std::string::npos)
+      << "the last evaluation counts";
+}
+
 TEST(Page, what_was_predicted_stands_beside_what_was_measured) {
   report::Run run;
   run.name = "one";

@@ -59,6 +59,24 @@ TEST(Evaluate, a_few_batches_take_as_many_runs) {
   EXPECT_EQ(backend.count("evaluate"), 3);
 }
 
+TEST(Evaluate, a_stop_between_two_runs_leaves_the_rest_and_tells_nothing) {
+  ScriptedBackend backend([](const ScriptedBackend::Call& call) {
+    op::ResultBlock result;
+    result.valid_count = call.labels;
+    return result;
+  });
+  const program::Bundle bundle = training_bundle();
+  run::Executor executor(bundle, backend);
+  const data::TokenSource dataset(synthetic_data());
+  int asked = 0;
+  const auto evaluation =
+      evaluate(executor, dataset, {.batch_samples = 4, .batches = 3, .compared = 3},
+               [&] { return ++asked == 2; });
+  EXPECT_FALSE(evaluation.has_value());
+  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(backend.count("evaluate"), 1);
+}
+
 /// Runs of four samples, as the grid has it.
 TEST(Evaluate, a_batch_has_the_samples_of_the_configuration_whatever_a_run_takes) {
   for (const std::int64_t of_batch : {1, 3, 4, 6, 8}) {
