@@ -83,7 +83,7 @@ Rows startup_rows(const job::Job& job, const data::Source& source, const rundir:
   rows.push_back(data_row(job, source));
   const bool is_made_up = data::row_of(job.config.data.format).is_made_up;
   if (!is_made_up && !source.read_as().empty())
-    rows.push_back({"read as", source.read_as() + "; data.format names another kind"});
+    rows.push_back({"read as", source.read_as() + "; data.format names another"});
   if (facts.ranks > 1) rows.push_back(ranks_row(facts, ranks_here));
   rows.push_back(job::device_row(job));
   rows.push_back(host_row(job, host_facts(), ranks_here));

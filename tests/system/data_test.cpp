@@ -135,7 +135,7 @@ TEST_F(Data, training_says_what_files_were_taken_for_and_which_key_says_otherwis
                       "model.vocab_size=256", "data.split=0.6", "data.seq_length=8"},
                      {"--dry-run"}));
     EXPECT_EQ(ended.code, 0) << ended.text;
-    expect_says(ended.text, {"read as", form, "; data.format names another kind"});
+    expect_says(ended.text, {"read as", form, "; data.format"});
   }
 }
 
