@@ -83,6 +83,26 @@ TEST(DiffusionSchedule, with_fewer_times_has_the_noise_of_those_times) {
   }
 }
 
+TEST(DiffusionSchedule, one_time_has_all_the_noise_and_comes_from_no_other) {
+  const Array whole = schedule_of({100, 100, false}), last = schedule_of({100, 1, false});
+  const double bar = std::pow(at(whole, 99, signal), 2);
+  EXPECT_EQ(at(last, 0, time), 99);
+  EXPECT_EQ(at(last, 0, signal), at(whole, 99, signal));
+  expect_near(at(last, 0, log_beta), std::log(1 - bar));
+  EXPECT_EQ(at(last, 0, log_variance), at(last, 0, log_beta));
+  EXPECT_EQ(at(last, 0, of_start), 1);
+  EXPECT_EQ(at(last, 0, of_noised), 0);
+  // A model that has one time at all: beta is bounded, or as large as one step makes it.
+  const Array even = schedule_of({1, 1, false}), cosine = schedule_of({1, 1, true});
+  expect_near(at(even, 0, signal), std::sqrt(0.9));
+  expect_near(at(cosine, 0, signal), std::sqrt(0.001));
+  for (const Array* one : {&even, &cosine}) {
+    EXPECT_EQ(at(*one, 0, time), 0);
+    for (std::size_t column = 0; column < columns; ++column)
+      EXPECT_TRUE(std::isfinite(one->data[column])) << column;
+  }
+}
+
 TEST(DrawTimes, are_spread_evenly_and_the_same_however_samples_are_cut) {
   const op::DrawTimes row{random_stream("t"), 10, {3, 4000, 0}, {4000}};
   const Array all = apply(row, exact, {scalar(5), scalar(9), scalar(0)}).values[0];

@@ -62,6 +62,21 @@ TEST_F(Tokenizers, a_learnt_tokenizer_trains_a_model_that_writes_without_its_fil
   EXPECT_EQ(run_fourfold(format("generate {} --prompt '' --tokens 5", path("run"))).code, 0);
 }
 
+TEST_F(Tokenizers, what_is_cut_or_passed_over_while_learning_is_told) {
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += "the cat sat on a mat\nzebra zebra \u2585 zebra\n";
+  fs::create_directories(path("texts"));
+  write_file_atomic(path("texts/a.txt"), text);
+  write_file_atomic(path("texts/.x"), "hidden");
+  const CommandResult learnt = run_fourfold(
+      format("data train-tokenizer {} -o {} --vocab-size 300", path("texts"), path("t.model")));
+  ASSERT_EQ(learnt.code, 0) << learnt.text;
+  for (const std::string& words :
+       {std::string("300 lines cut at U+2585"), std::string("1 name passed over: "),
+        path("texts/.x") + ": is hidden"})
+    EXPECT_NE(learnt.text.find(words), std::string::npos) << learnt.text;
+}
+
 TEST_F(Tokenizers, another_model_under_the_same_name_does_not_go_on) {
   write_text();
   ASSERT_EQ(run_fourfold(learn("--vocab-size 320")).code, 0);

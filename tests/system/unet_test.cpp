@@ -112,6 +112,8 @@ TEST_F(UnetRuns, judges_pictures_in_bits) {
   ASSERT_EQ(train("a", {"precision.compute=fp32"}).code, 0);
   const Outcome outcome = run_here({"eval", path("a"), "--data", path("set"), "--json"});
   ASSERT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_EQ(outcome.text.find("warning"), std::string::npos)
+      << "one set is all that there is: " << outcome.text;
   const Json json = parse_json(outcome.output, "eval");
   EXPECT_EQ(json.find("pictures")->as_integer(), 100);
   EXPECT_EQ(json.find("by_time")->items().size(), 12U);
@@ -129,6 +131,19 @@ TEST_F(UnetRuns, judges_pictures_in_bits) {
   ASSERT_EQ(few.code, 0) << few.text;
   const Json judged = parse_json(few.output, "eval");
   EXPECT_EQ(judged.find("pictures")->as_integer(), 3);
+}
+
+TEST_F(UnetRuns, with_one_time_of_noise_it_trains_is_judged_and_makes_pictures) {
+  const Outcome trained =
+      train("one", {"train.steps=2", "diffusion.steps=1", "diffusion.sampling_steps=1"});
+  ASSERT_EQ(trained.code, 0) << trained.text;
+  EXPECT_TRUE(std::isfinite(last_loss("one")));
+  for (const char* sampler : {"ddim", "ddpm"}) {
+    const Outcome made = run_here({"generate", path("one"), "-o", path(sampler) + ".png",
+                                   "--sampler", sampler, "--steps", "1"});
+    EXPECT_EQ(made.code, 0) << made.text;
+    EXPECT_TRUE(file_exists(path(sampler) + ".png"));
+  }
 }
 
 TEST_F(UnetRuns, what_does_not_fit_is_said_in_one_line) {

@@ -148,6 +148,18 @@ TEST_F(PictureSourceTest, a_set_that_trains_and_validates_is_told_by_name_by_lin
                          "; and 4 more: what validates"});
 }
 
+TEST_F(PictureSourceTest, bad_pictures_that_are_left_out_of_either_set_are_a_warning) {
+  DataSpec spec = spec_of(made_set("a", 8));
+  spec.validation = made_set("b", 5);
+  for (const char* name : {"a-images", "b-images"})
+    write_bytes(path(name), read_bytes(path(name)).substr(0, 16 + 4 * 12 + 5));
+  spec.bad_images.skip = 4;
+  const auto told = PictureSource(spec).warnings();
+  ASSERT_EQ(told.size(), 2U);
+  expect_words(told[0], {"a-images: 4 bad pictures left out: ", "a-images, picture 4: is cut off"});
+  expect_words(told[1], {"b-images: 1 bad picture left out: ", "b-images, picture 4: is cut off"});
+}
+
 TEST_F(PictureSourceTest, names_that_no_set_takes_are_a_warning_and_other_sets_a_calm_word) {
   for (const auto& [name, count] : {std::pair("train", 8), {"t10k", 5}}) {
     std::filesystem::rename(made_set("a", count), path(std::string(name) + "-images-idx3-ubyte"));

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "data/byte_pair_vocabulary.h"
+#include "data/gpt2.h"
 #include "data/utf8.h"
 #include "unit/data/expect_error.h"
 #include "unit/generate/fake_model.h"
@@ -100,6 +102,30 @@ TEST(Generate, a_prompt_without_tokens_starts_from_token_zero) {
   const auto tokenizer = data::number_tokenizer(10);
   EXPECT_EQ(generate(greedy("\n", 5), *tokenizer, setting.executor).text,
             generate(greedy("0", 5), *tokenizer, other.executor).text);
+}
+
+TEST(Generate, a_prompt_without_tokens_starts_from_the_token_by_which_texts_begin) {
+  data::BytePairVocabulary vocabulary;
+  for (std::int32_t byte = 0; byte < 256; ++byte) {
+    vocabulary.tokens.emplace_back(1, static_cast<char>(byte));
+    vocabulary.ids_of_bytes[static_cast<std::size_t>(byte)] = byte;
+  }
+  vocabulary.tokens.insert(vocabulary.tokens.end(), {"<end>", "<begin>"});
+  vocabulary.end_of_document = 256;
+  const auto without = data::gpt2_tokenizer(vocabulary);
+  vocabulary.begin_of_text = 257;
+  const auto with = data::gpt2_tokenizer(vocabulary);
+  for (const auto& [tokenizer, first] : {std::pair(without.get(), 256), {with.get(), 257}}) {
+    Setting setting(8, 258, 258);
+    std::string expected;
+    data::Utf8Stream stream;
+    for (const std::int32_t id : expected_tokens({first}, 8, 5, 258))
+      expected += stream.push(tokenizer->decode(std::span(&id, 1)));
+    expected += stream.finish();
+    SampleSpec spec = greedy("", 5);
+    spec.stops_at_end = false;
+    EXPECT_EQ(generate(spec, *tokenizer, setting.executor).text, expected) << first;
+  }
 }
 
 TEST(Generate, tokens_that_pad_the_vocabulary_never_come) {
