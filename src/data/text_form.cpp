@@ -120,10 +120,11 @@ bool may_hold_text(char opening) {
 /// damaged is refused by its first two items.
 std::optional<TextForm> form_of_array(std::string_view text, std::size_t at, bool is_whole,
                                       const std::string& file) {
-  const auto refuse = [&] {
-    return refuse_unless_named_text(file, "is an array of JSON", by_jq(".[]", file));
-  };
   const std::size_t item = skip_blanks(text, at + 1);
+  const auto refuse = [&] {
+    const char* const filter = text[item] == '"' ? ".[] | {text: .}" : ".[]";
+    return refuse_unless_named_text(file, "is an array of JSON", by_jq(filter, file));
+  };
   if (item == text.size() && !is_whole) return std::nullopt;
   if (item == text.size() || text[item] == ']') return TextForm::text;
   const JsonEnd array = end_of_json(text, at);

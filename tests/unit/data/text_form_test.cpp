@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -120,7 +121,24 @@ TEST_F(TextFormTest, arrays_of_any_items_are_refused) {
        {"[{\"a\":1},\"b\"]", "[[\"a\", 1], [\"b\", 2]]\n", "[[1, 2], [3]]",
         "[null,{\"text\":\"a\"}]", "[1, \"a\"]", "[\"a\"]", "[{\"text\":\"a\"},\"cut off",
         "[null,{\"text\":\"a\"", "[{\"a\":1},\"b\",]", "[\"a\",\"b\"]\n[\"c\",\"d\"]\n"})
-    expect_words(refusal("docs.json", text), {"docs.json: is an array of JSON", "jq -c '.[]'"});
+    expect_words(refusal("docs.json", text), {"docs.json: is an array of JSON", "jq -c '.[]"});
+}
+
+TEST_F(TextFormTest, what_a_refusal_says_to_do_makes_lines_of_the_same_texts) {
+  if (std::system("command -v jq > /dev/null 2>&1") != 0) GTEST_SKIP() << "there is no jq";
+  const std::string a = "{\"text\":\"a\"}", b = "{\n \"text\": \"b\"\n}";
+  for (const std::string& content :
+       {"[" + a + ", " + b + "]", std::string("[\"a\", \"b\"]"), b + "\n" + b, a + a,
+        a + ",\n" + a + ",\n", a + ",\n" + a, b + ",\n" + b + " , \r\n", "null\n" + a + "\n" + a,
+        "# a head\n" + a + "\n" + a + "\n"}) {
+    const std::string told = refusal("set", content), before = "write the lines with ";
+    const std::size_t begin = told.find(before) + before.size();
+    const std::string command = told.substr(begin, told.find(" > LINES.jsonl") - begin);
+    ASSERT_EQ(std::system((command + " > " + path("made")).c_str()), 0) << command;
+    const Texts made = documents("lines.jsonl", read_bytes(path("made")));
+    ASSERT_EQ(made.size(), 2U) << command;
+    EXPECT_EQ(made[0], content.find("\"a\"") == content.npos ? "b" : "a");
+  }
 }
 
 /// Poems, mark-up, settings, sources, logs: what begins as JSON does and is none.
