@@ -297,6 +297,17 @@ TEST_F(TextFigures, a_text_ends_with_the_token_that_any_file_of_an_imported_mode
   write_file_atomic(path("hf/config.json"), without_end);
   does(format("import {} -o {}", path("hf"), path("none")));
   EXPECT_NE(does("generate " + path("none") + writes), "The\n") << "no file names the end";
+  // What a text begins with where no prompt is given: after "The" the model ends it.
+  const std::string empty = " --prompt '' --temperature 0 --tokens 4 --threads 1";
+  EXPECT_EQ(does("generate " + path("a") + empty), "The\n") << "after the end of another text";
+  write_file_atomic(path("hf/config.json"), Json(own).set("bos_token_id", Json(257)).dump());
+  EXPECT_EQ(does(format("import {} -o {}", path("hf"), path("begun"))).find("note: "),
+            std::string::npos);
+  EXPECT_EQ(does("generate " + path("begun") + empty), "\n");
+  does(format("export {} -o {}", path("begun"), path("from-begun")));
+  const Json begun = parse_json(read_file(path("from-begun/config.json")), "config.json");
+  EXPECT_EQ(*begun.find("bos_token_id"), Json(257));
+  EXPECT_EQ(*begun.find("eos_token_id"), Json(258));
   // Bits of a byte leave out the three bytes of the first token.
   write_file_atomic(path("b.txt"), "TheThe");
   const Outcome judged = run_here({"eval", path("a"), "--text", path("b.txt"), "--threads", "1"});
