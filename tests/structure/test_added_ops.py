@@ -78,15 +78,20 @@ def contents(root):
     return {path: hashlib.sha256((root / path).read_bytes()).digest() for path in repository.files(root)}
 
 
-def add(root, name):
-    """Adds an op and returns the names of its rows, and of the files that were touched."""
+def add_files(root, name):
+    """Adds what a file of added_ops/ says and returns the names of its rows, and of the files that were touched."""
     before = contents(root)
     rows = []
     for piece in sections(name):
         insert(root, name, *piece)
         rows += ROW.findall(piece[-1])
     after = contents(root)
-    touched = sorted(str(path) for path in after if after[path] != before.get(path))
+    return rows, sorted(str(path) for path in after if after[path] != before.get(path))
+
+
+def add(root, name):
+    """Adds an op and returns the names of its rows, and of the files that were touched."""
+    rows, touched = add_files(root, name)
     if len(touched) > MOST_FILES[name]:
         raise Failure(f"{name} touches {len(touched)} files, and {MOST_FILES[name]} must do: {', '.join(touched)}; "
                       "let the row state what the others say")
@@ -111,12 +116,12 @@ def run(command, root, **environment):
     return done.stdout
 
 
-def check_sources(root):
-    for check in ("check_includes", "check_general", "check_text"):
+def check_sources(root, checks=("check_includes", "check_general", "check_text")):
+    for check in checks:
         run([sys.executable, f"tests/structure/{check}.py", "."], root)
 
 
-def build(root, tree):
+def build(root, tree, targets=TARGETS):
     cache = dict(re.findall(r"^(\w+):\w+=(.*)$", (tree / "CMakeCache.txt").read_text(), re.MULTILINE))
     options = [f"-D{key}={cache[key]}" for key in OPTIONS if cache.get(key)]
     for folder, kept in KEPT_TESTS.items():
@@ -127,7 +132,7 @@ def build(root, tree):
     # The cache knows a file by its path from here.
     cached = {"CCACHE_BASEDIR": str(root), "CCACHE_NOHASHDIR": "1"}
     jobs = max(1, min(len(os.sched_getaffinity(0)), available_gib() // 2))
-    run(["ninja", "-C", "build", "-j", str(jobs), *TARGETS], root, **cached)
+    run(["ninja", "-C", "build", "-j", str(jobs), *targets], root, **cached)
 
 
 def available_gib():
