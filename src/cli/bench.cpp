@@ -131,8 +131,8 @@ void bench_kernels(const BenchArguments& arguments) {
                   ceilings.bytes_per_s / 1e9);
     print_line(measure::call_header());
     double step_s = 0;
-    for (const measure::Call& call :
-         measure::calls_of(job.bundle().at("train"), job.target.threads, arguments.what)) {
+    for (const measure::Call& call : measure::calls_of(job.bundle().at(op::ProgramKind::train),
+                                                       job.target.threads, arguments.what)) {
       const Times times = measure_call(call, job, arguments.seconds, ceilings);
       step_s +=
           call.count * std::ranges::min_element(times, {}, &Times::value_type::second)->second;
@@ -189,7 +189,7 @@ void bench_device_step(const BenchArguments& arguments, const measure::DeviceKer
                   std::string(to_string(job.config.plan.compute)).c_str(),
                   static_cast<long long>(job.config.plan_spec().micro_batch_size));
     measure::measure_step(
-        measure::calls_of(job.bundle().at("train"), job.target.threads, "kernels"),
+        measure::calls_of(job.bundle().at(op::ProgramKind::train), job.target.threads, "kernels"),
         allowed_kernels(kernels, job.target), print_line, table);
   }
   write_table(table, arguments.output);

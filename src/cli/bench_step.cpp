@@ -189,7 +189,7 @@ void measure_rank(const BenchArguments& arguments, const StepJob& step, comm::Wo
   if (!is_first) return;
   Figures figures = figures_of(times.steps, facts);
   figures.instruction_s = instruction_s;
-  figures.instructions = job.bundle().at("train").instructions.size();
+  figures.instructions = job.bundle().at(op::ProgramKind::train).instructions.size();
   if (is_cpu && world.local_size() == world.size()) {
     keep_to_cores(step.cores);  // the other ranks have ended
     figures.peak_flops_per_s = measure::measure_gemm_flops_per_s(

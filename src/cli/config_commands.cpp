@@ -43,7 +43,7 @@ void check_plan(config::Config config) {
     return;
   }
   job::prove_meetings(job::make_job(std::move(config), job::Graphs::of_run, std::nullopt,
-                                    {.only = "train"}, job::Purpose::look));
+                                    {.only = op::ProgramKind::train}, job::Purpose::look));
 }
 
 }  // namespace

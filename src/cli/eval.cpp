@@ -124,7 +124,7 @@ void eval_text(const EvalArguments& arguments, const rundir::TrainedModel& model
   job::check_memory(job);
   const auto backend = job::make_backend(job);
   run::Executor executor(job.bundle(), *backend);
-  checkpoint::load_model(*model.parameters, job.bundle().at("evaluate"),
+  checkpoint::load_model(*model.parameters, job.bundle().at(op::ProgramKind::evaluate),
                          [&](const program::Buffer& b) { return executor.bytes(b); });
   const train::TokenScores scores = score_and_tell(arguments, windows, executor);
   require_finite(arguments, model, scores);

@@ -79,7 +79,7 @@ void eval_pictures(const EvalArguments& arguments, const rundir::TrainedModel& m
   job::check_memory(job);
   const auto backend = job::make_backend(job);
   run::Executor executor(job.bundle(), *backend);
-  checkpoint::load_model(*model.parameters, job.bundle().at("bound"),
+  checkpoint::load_model(*model.parameters, job.bundle().at(op::ProgramKind::bound),
                          [&](const program::Buffer& b) { return executor.bytes(b); });
   std::optional<screen::ProgressLine> line;
   if (!arguments.json)

@@ -115,7 +115,7 @@ void write_texts(const GenerateArguments& arguments, const rundir::TrainedModel&
 
   const auto backend = job::make_backend(job);
   run::Executor executor(job.bundle(), *backend);
-  checkpoint::load_model(*model.parameters, job.bundle().at("prefill"),
+  checkpoint::load_model(*model.parameters, job.bundle().at(op::ProgramKind::prefill),
                          [&](const program::Buffer& b) { return executor.bytes(b); });
   if (arguments.sample)
     return write_sample(arguments, spec, *tokenizer, executor, *arguments.sample);

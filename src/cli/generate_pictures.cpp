@@ -108,7 +108,7 @@ void generate_pictures(const GenerateArguments& arguments, const rundir::Trained
   job::check_memory(job);
   const auto backend = job::make_backend(job);
   run::Executor executor(job.bundle(), *backend);
-  checkpoint::load_model(*model.parameters, job.bundle().at("denoise"),
+  checkpoint::load_model(*model.parameters, job.bundle().at(op::ProgramKind::denoise),
                          [&](const program::Buffer& b) { return executor.bytes(b); });
 
   const Stopwatch time;

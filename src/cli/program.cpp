@@ -24,18 +24,18 @@ class AfterPass {
   void see(const compile::Pass& pass, const compile::Form& form,
            const compile::PassContext& context) {
     if (pass.name == pass_)
-      texts_.emplace_back(compile::name_of(form), compile::to_text(form, context.plan));
+      texts_.emplace_back(compile::kind_of(form), compile::to_text(form, context.plan));
   }
-  const std::vector<std::pair<std::string, std::string>>& texts() const { return texts_; }
+  const std::vector<std::pair<op::ProgramKind, std::string>>& texts() const { return texts_; }
 
  private:
   std::string pass_;
-  std::vector<std::pair<std::string, std::string>> texts_;  // name of the program, text
+  std::vector<std::pair<op::ProgramKind, std::string>> texts_;
 };
 
 [[noreturn]] void fail_program(const std::string& program, const program::Bundle& bundle) {
   std::string names;
-  for (const auto& p : bundle.programs) names += p.name + ", ";
+  for (const auto& p : bundle.programs) names += format("{}, ", op::to_string(p.kind));
   throw UserError(ExitCode::bad_config,
                   format("there is no program '{}'; choose one of {}all", program, names));
 }
@@ -48,10 +48,10 @@ void print_after(const ProgramArguments& arguments, const AfterPass& after,
         ExitCode::bad_config,
         format("--after {0} and --without {0} exclude each other; leave one of them out",
                arguments.after));
+  const auto asked = op::parse_program_kind(arguments.program);
   std::string text;
-  for (const auto& [name, made] : after.texts())
-    if (arguments.program == "all" || arguments.program == name)
-      text += (text.empty() ? "" : "\n") + made;
+  for (const auto& [kind, made] : after.texts())
+    if (arguments.program == "all" || asked == kind) text += (text.empty() ? "" : "\n") + made;
   if (text.empty()) fail_program(arguments.program, bundle);
   screen::print_text(text);
 }
@@ -74,7 +74,8 @@ void program(const ProgramArguments& arguments) {
   if (arguments.of_job) return screen::print_text(program::to_text(job.programs));
   const program::Bundle bundle = job::bundle_of(job, arguments.rank);
   if (arguments.program == "all") return screen::print_text(program::to_text(bundle));
-  const program::Program* found = bundle.find(arguments.program);
+  const auto asked = op::parse_program_kind(arguments.program);
+  const program::Program* found = asked ? bundle.find(*asked) : nullptr;
   if (found == nullptr) fail_program(arguments.program, bundle);
   screen::print_text(program::to_text(*found));
 }

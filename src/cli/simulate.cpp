@@ -90,7 +90,7 @@ Priced from_text(const std::string& path) {
 void run(Priced& priced, const machine::Cluster& cluster, bool all_ranks) {
   const Stopwatch stopwatch;
   const auto follow = all_ranks ? simulate::Follow::all_ranks : simulate::Follow::automatic;
-  priced.step.simulation = simulate::simulate(priced.job, "train", cluster, follow);
+  priced.step.simulation = simulate::simulate(priced.job, op::ProgramKind::train, cluster, follow);
   priced.step.elapsed_s = stopwatch.seconds();
   priced.step.prediction = simulate::predict(priced.job, priced.step.simulation);
 }

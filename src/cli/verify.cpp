@@ -28,8 +28,9 @@ std::string fault_list(const std::vector<verify::Fault>& faults) {
 
 void print_programs(const program::Bundle& bundle) {
   for (const program::Program& p : bundle.programs)
-    screen::print("%-9s %6zu instructions, %4zu buffers, %4zu events: no faults\n", p.name.c_str(),
-                  p.instructions.size(), p.buffers.size(), p.num_events);
+    screen::print("%-9s %6zu instructions, %4zu buffers, %4zu events: no faults\n",
+                  std::string(op::to_string(p.kind)).c_str(), p.instructions.size(),
+                  p.buffers.size(), p.num_events);
   screen::print("memory    %s persistent + %s transient\n",
                 format_bytes(bundle.persistent_bytes).c_str(),
                 format_bytes(bundle.transient_bytes).c_str());

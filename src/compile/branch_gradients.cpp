@@ -41,7 +41,7 @@ bool is_asked_for(const program::Buffer& buffer, const std::set<std::string>& ha
 std::set<std::string> handed_over(const Program& program, const plan::Plan& plan) {
   std::set<std::string> names;
   for (const plan::Edge& edge : plan.edges)
-    if (edge.graph == program.name) names.insert(edge.value);
+    if (edge.graph == program.kind) names.insert(edge.value);
   return names;
 }
 

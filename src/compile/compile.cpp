@@ -30,7 +30,7 @@ class MeshCompiler {
             model, plan, mesh,
             keeps_rounded() ? rounded_weights(model, plan, mesh) : std::set<std::string>())) {
     for (const graph::Graph& graph : model.graphs)
-      if (graph.mesh == mesh && (options.only.empty() || graph.name == options.only))
+      if (graph.mesh == mesh && (!options.only || graph.kind == *options.only))
         graphs_.push_back({&graph, std::nullopt});
   }
 

@@ -54,7 +54,7 @@ class Walk {
  public:
   explicit Walk(const plan::Plan& plan)
       : plan_(plan),
-        orders_(mesh_orders(plan, "train")),
+        orders_(mesh_orders(plan, op::ProgramKind::train)),
         is_beside_(plan.overlap.send_recv),
         meshes_(plan.meshes.size()),
         channel_of_(meshes_.size() * meshes_.size(), none) {
@@ -111,7 +111,8 @@ class Walk {
 
   void add_messages(std::size_t mesh) {
     std::size_t receipt = 0;
-    for (const Arrival& arrival : arrivals_on(MeshId(mesh), plan_, "train", orders_)) {
+    for (const Arrival& arrival :
+         arrivals_on(MeshId(mesh), plan_, op::ProgramKind::train, orders_)) {
       if (plan_.edges[arrival.edge].phase == graph::Phase::update) continue;
       std::size_t& channel = channel_of_[arrival.from * meshes_.size() + mesh];
       if (channel == none) {

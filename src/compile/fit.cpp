@@ -243,9 +243,11 @@ class Fitting {
   }
 
   program::Job train_only(const plan::Plan& plan, const Room& room) const {
-    return compile(
-        model_, plan, target_,
-        {.without = options_.without, .only = "train", .room = room, .until_placed = true});
+    return compile(model_, plan, target_,
+                   {.without = options_.without,
+                    .only = op::ProgramKind::train,
+                    .room = room,
+                    .until_placed = true});
   }
 
   static std::int64_t most_bytes(const program::Job& job) {
@@ -261,7 +263,7 @@ class Fitting {
     const auto fullest = std::ranges::max_element(classes, {}, [](const auto& bundle) {
       return bundle.persistent_bytes + bundle.transient_bytes;
     });
-    const program::Program& train = fullest->at("train");
+    const program::Program& train = fullest->at(op::ProgramKind::train);
     for (const program::Buffer& buffer : train.buffers)
       if (buffer.region == program::Region::persistent)
         result.largest.push_back({buffer.name, buffer.size_bytes});

@@ -46,7 +46,7 @@ class Inserter {
   Inserter(const Recomputed& recomputed, const plan::GraphShardings& shardings,
            const plan::Plan& plan)
       : graph_(recomputed.graph), recomputed_(recomputed), plan_(plan), shardings_(shardings) {
-    result_.name = graph_.name;
+    result_.kind = graph_.kind;
     result_.mesh = graph_.mesh;
     for (std::size_t i = 0; i < graph_.values.size(); ++i) {
       const graph::Value& value = graph_.values[i];
@@ -262,7 +262,7 @@ class Inserter {
   /// True if one conversion serves all micro-batches: in a pipeline several of them are between
   /// their forward and their backward pass at once, and each would have a copy of a cached weight.
   bool is_converted_once(ValueId id) const {
-    return plan_.meshes.size() > 1 && graph_.name == "train" &&
+    return plan_.meshes.size() > 1 && graph_.kind == op::ProgramKind::train &&
            graph_.value(id).role == ValueRole::parameter && is_cached(graph_.nodes[node_]);
   }
 
@@ -376,10 +376,10 @@ class Inserter {
   // --- other meshes
 
   bool leaves(const plan::Edge& edge) const {
-    return edge.graph == graph_.name && edge.from == graph_.mesh;
+    return edge.graph == graph_.kind && edge.from == graph_.mesh;
   }
   bool arrives(const plan::Edge& edge) const {
-    return edge.graph == graph_.name && edge.to == graph_.mesh;
+    return edge.graph == graph_.kind && edge.to == graph_.mesh;
   }
 
   /// What the host provides or an earlier phase made leaves at the start of a phase.

@@ -109,7 +109,7 @@ std::set<std::string> rounded_weights(const graph::ModelGraphs& model, const pla
   std::set<std::string> rounded, in_rows;
   for (const graph::Graph& graph : model.graphs) {
     if (graph.mesh != mesh) continue;
-    const plan::GraphShardings& shardings = plan.of(graph.name, mesh);
+    const plan::GraphShardings& shardings = plan.of(graph.kind, mesh);
     for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
       const Node& node = graph.nodes[n];
       if (op::updates(node.op, op::State::weight)) {

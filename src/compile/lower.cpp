@@ -49,12 +49,24 @@ using program::TaskKind;
 constexpr StreamId math_stream{std::size_t{0}};
 constexpr StreamId feed_stream{std::size_t{1}};
 
-TaskKind task_kind(const std::string& graph) {
-  static const std::map<std::string, TaskKind> kinds = {
-      {"init", TaskKind::init},      {"train", TaskKind::forward}, {"evaluate", TaskKind::evaluate},
-      {"prefill", TaskKind::decode}, {"decode", TaskKind::decode}, {"bound", TaskKind::evaluate},
-      {"denoise", TaskKind::decode}, {"digest", TaskKind::digest}};
-  return kinds.at(graph);
+/// What the forward tasks of a graph are called in its program.
+TaskKind task_kind(op::ProgramKind graph) {
+  switch (graph) {
+    case op::ProgramKind::init:
+      return TaskKind::init;
+    case op::ProgramKind::train:
+      return TaskKind::forward;
+    case op::ProgramKind::evaluate:
+    case op::ProgramKind::bound:
+      return TaskKind::evaluate;
+    case op::ProgramKind::prefill:
+    case op::ProgramKind::decode:
+    case op::ProgramKind::denoise:
+      return TaskKind::decode;
+    case op::ProgramKind::digest:
+      return TaskKind::digest;
+  }
+  fail_internal("every graph has forward tasks of some kind");
 }
 
 class Lowering {
@@ -66,16 +78,16 @@ class Lowering {
         transfers_(transfers),
         departures_(departures),
         rank_(rank),
-        order_(plan, graph.name, graph.mesh),
+        order_(plan, graph.kind, graph.mesh),
         receipts_(receipts_of(graph, plan)) {
-    program_.name = graph_.name;
+    program_.kind = graph_.kind;
     program_.world = plan.world;
     program_.meshes = plan.meshes;
     if (graph_.rounds_gradients) program_.reduce = plan.compute;
     program_.streams = {"math"};
     program_.buffers = persistent.buffers;
     program_.persistent_bytes = persistent.bytes;
-    if (graph_.name == "train") chunks_ = plan.batching.chunks;
+    if (graph_.kind == op::ProgramKind::train) chunks_ = plan.batching.chunks;
     add_feeds();
     add_groups();
     tasks_ = step_tasks(graph_, plan, order_, receipts_, departures_);
@@ -129,7 +141,7 @@ class Lowering {
   void carry_out(const pipeline::Task& task) {
     micro_ = task.micro;
     if (task.kind == pipeline::TaskKind::forward) {
-      begin_task(task_kind(graph_.name), has_samples() ? std::optional(micro_) : std::nullopt);
+      begin_task(task_kind(graph_.kind), has_samples() ? std::optional(micro_) : std::nullopt);
       feed(task);
     } else if (task.kind == pipeline::TaskKind::update) {
       begin_task(TaskKind::update, std::nullopt);

@@ -6,8 +6,8 @@
 
 namespace fourfold::compile {
 
-MeshOrder::MeshOrder(const plan::Plan& plan, const std::string& graph, MeshId mesh) {
-  if (graph == "train") {
+MeshOrder::MeshOrder(const plan::Plan& plan, op::ProgramKind graph, MeshId mesh) {
+  if (graph == op::ProgramKind::train) {
     tasks_ = plan.orders[mesh.index()];
     const auto update =
         std::ranges::find(tasks_, pipeline::TaskKind::update, &pipeline::Task::kind);

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <string>
 #include <tuple>
 
 #include "graph/graph.h"
@@ -17,7 +16,7 @@ class MeshOrder {
  public:
   /// For training, the tasks of the plan, with one update for all stages of the mesh; for any other
   /// graph one forward task for all of them.
-  MeshOrder(const plan::Plan& plan, const std::string& graph, MeshId mesh);
+  MeshOrder(const plan::Plan& plan, op::ProgramKind graph, MeshId mesh);
 
   const pipeline::Order& tasks() const { return tasks_; }
   std::int64_t micros() const { return micros_; }

@@ -130,7 +130,7 @@ class ShardedText {
   ShardedText(const ShardedGraph& graph, const plan::Plan& plan) : graph_(graph), plan_(plan) {}
 
   std::string print() const {
-    std::string text = format("graph {}\n", graph_.name);
+    std::string text = format("graph {}\n", op::to_string(graph_.kind));
     for (const Step& step : graph_.steps)
       text += std::visit([&](const auto& what) { return line(what); }, step);
     return text;
@@ -284,13 +284,11 @@ Room room_of(const plan::Overlap& overlap, std::size_t instructions) {
   return {overlap.all_gather, {overlap.reduce_scatter ? instructions : 0}};
 }
 
-const std::string& name_of(const Form& form) {
+op::ProgramKind kind_of(const Form& form) {
   return std::visit(
-      Overloaded{[](const CutGraph& cut) -> const std::string& { return cut.graph.name; },
-                 [](const RecomputedGraph& made) -> const std::string& {
-                   return made.recomputed.graph.name;
-                 },
-                 [](const auto& named) -> const std::string& { return named.name; }},
+      Overloaded{[](const CutGraph& cut) { return cut.graph.kind; },
+                 [](const RecomputedGraph& made) { return made.recomputed.graph.kind; },
+                 [](const auto& graph_or_program) { return graph_or_program.kind; }},
       form);
 }
 

@@ -32,8 +32,8 @@ struct RecomputedGraph {
 
 /// What stands between two passes.
 using Form = std::variant<graph::Graph, CutGraph, RecomputedGraph, ShardedGraph, program::Program>;
-/// Name of the graph or program: "train".
-const std::string& name_of(const Form& form);
+/// The kind of the program that it is or becomes.
+op::ProgramKind kind_of(const Form& form);
 /// For people; a program prints as program::to_text does.
 std::string to_text(const Form& form, const plan::Plan& plan);
 
@@ -78,8 +78,8 @@ struct PassOptions {
   std::vector<std::string> without = {};  // names of optional passes
   /// Sees what each pass has made; empty: nobody looks.
   std::function<void(const Pass& pass, const Form& form, const PassContext& context)> observer = {};
-  std::string only = {};          // the one graph that is compiled; empty: all
-  std::optional<Room> room = {};  // none: as much as the plan's limit on memory allows
+  std::optional<op::ProgramKind> only = {};  // the one graph that is compiled; none: all
+  std::optional<Room> room = {};             // none: as much as the plan's limit on memory allows
   /// Only the memory of the programs is asked for: no pass after place_buffers but that of the
   /// rank.
   bool until_placed = false;

@@ -69,7 +69,7 @@ PersistentRegion persistent_region(const graph::ModelGraphs& model, const plan::
       buffer.name = value.name;
       buffer.dtype = op::element_dtype(value.element, plan.compute);
       buffer.global = value.shape;
-      buffer.sharding = plan.of(graph.name, mesh).values[i];
+      buffer.sharding = plan.of(graph.kind, mesh).values[i];
       buffer.label = value.label;
       buffer.region = program::Region::persistent;
       buffer.role = buffer_role(value.role);

@@ -22,8 +22,7 @@ std::vector<std::size_t> tasks_before(const pipeline::Order& order) {
 
 /// Ordered by mesh that sends, and as that one sends; each before the task that it should at the
 /// latest stand before.
-std::vector<Arrival> arrivals_by_sender(MeshId mesh, const plan::Plan& plan,
-                                        const std::string& graph,
+std::vector<Arrival> arrivals_by_sender(MeshId mesh, const plan::Plan& plan, op::ProgramKind graph,
                                         const std::vector<MeshOrder>& orders) {
   const MeshOrder& own = orders[mesh.index()];
   const std::vector<std::size_t> before = tasks_before(own.tasks());
@@ -48,14 +47,14 @@ std::vector<Arrival> arrivals_by_sender(MeshId mesh, const plan::Plan& plan,
 
 }  // namespace
 
-std::vector<MeshOrder> mesh_orders(const plan::Plan& plan, const std::string& graph) {
+std::vector<MeshOrder> mesh_orders(const plan::Plan& plan, op::ProgramKind graph) {
   std::vector<MeshOrder> orders;
   for (std::size_t mesh = 0; mesh < plan.meshes.size(); ++mesh)
     orders.emplace_back(plan, graph, MeshId(mesh));
   return orders;
 }
 
-std::vector<Arrival> arrivals_on(MeshId mesh, const plan::Plan& plan, const std::string& graph,
+std::vector<Arrival> arrivals_on(MeshId mesh, const plan::Plan& plan, op::ProgramKind graph,
                                  const std::vector<MeshOrder>& orders) {
   std::vector<Arrival> arrivals = arrivals_by_sender(mesh, plan, graph, orders);
   struct Turn {
@@ -88,7 +87,7 @@ std::vector<Receipt> receipts_of(const ShardedGraph& graph, const plan::Plan& pl
   std::vector<Receipt> receipts;
   if (steps.empty()) return receipts;
   for (const Arrival& arrival :
-       arrivals_on(graph.mesh, plan, graph.name, mesh_orders(plan, graph.name)))
+       arrivals_on(graph.mesh, plan, graph.kind, mesh_orders(plan, graph.kind)))
     receipts.push_back({steps.at(arrival.edge), arrival.micro, arrival.reader, arrival.before});
   return receipts;
 }

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "compile/mesh_order.h"
@@ -25,13 +24,13 @@ struct Arrival {
 };
 
 /// The orders of all meshes for a graph.
-std::vector<MeshOrder> mesh_orders(const plan::Plan& plan, const std::string& graph);
+std::vector<MeshOrder> mesh_orders(const plan::Plan& plan, op::ProgramKind graph);
 
 /// All that a mesh receives in a graph, in the order in which it does. What a task reads of other
 /// meshes is received before the task of its kind before it, so that a transfer has the time of a
 /// micro-batch; before itself where nothing is received beside computation; and never after what
 /// the same mesh sends later, for its sends wait for one another. Cost: n log n in messages.
-std::vector<Arrival> arrivals_on(MeshId mesh, const plan::Plan& plan, const std::string& graph,
+std::vector<Arrival> arrivals_on(MeshId mesh, const plan::Plan& plan, op::ProgramKind graph,
                                  const std::vector<MeshOrder>& orders);
 
 /// A receipt that is carried out, of one micro-batch.

@@ -65,7 +65,7 @@ std::string_view to_string(MoveKind kind);
 using Step = std::variant<graph::Node, Move, Handover>;
 
 struct ShardedGraph {
-  std::string name;
+  op::ProgramKind kind = op::ProgramKind::train;
   MeshId mesh;  // whose ranks carry it out
   std::vector<ShardedValue> values;
   std::vector<Step> steps;

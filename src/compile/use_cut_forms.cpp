@@ -87,7 +87,7 @@ class Carrier {
 }  // namespace
 
 CutGraph use_cut_forms(const graph::Graph& graph, const plan::Plan& plan) {
-  const plan::GraphShardings& planned = plan.of(graph.name, graph.mesh);
+  const plan::GraphShardings& planned = plan.of(graph.kind, graph.mesh);
   const Mesh& mesh = plan.meshes[graph.mesh.index()];
   graph::WithCutForms cut = graph::with_cut_forms(graph, [&](std::size_t node) {
     const op::FactorRule rule =

@@ -171,7 +171,9 @@ struct Words {
   }
 
   InfeasibleText operator()(const plan::BrokenRule& problem) const {
-    return {{}, format("{} in graph {}: {}", problem.op, problem.graph, problem.problem)};
+    return {
+        {},
+        format("{} in graph {}: {}", problem.op, op::to_string(problem.graph), problem.problem)};
   }
 
   InfeasibleText operator()(const plan::UnevenStage& problem) const {

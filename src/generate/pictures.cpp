@@ -14,7 +14,7 @@
 namespace fourfold::generate {
 namespace {
 
-constexpr const char* program_name = "denoise";
+constexpr op::ProgramKind denoise = op::ProgramKind::denoise;
 
 /// Feeds the classes of some pictures.
 class LabelFeeder final : public run::Feeder {
@@ -65,7 +65,7 @@ class Batch {
     step.first_sample = first;
     for (std::int64_t index = spec_.steps; index-- > 0;) {
       step.index = static_cast<std::int32_t>(index);
-      executor_.run(program_name, step, &feeder);
+      executor_.run(denoise, step, &feeder);
       on_step();
     }
     const HostView<const std::byte> bytes = executor_.read(buffer_);
@@ -74,7 +74,7 @@ class Batch {
 
  private:
   static const program::Buffer& buffer_of(const run::Executor& executor) {
-    const program::Program& program = executor.bundle().at(program_name);
+    const program::Program& program = executor.bundle().at(denoise);
     const auto id = program.find_buffer("denoised");
     require(id.has_value() && program.buffer(*id).global.rank() == 4,
             "a program that makes pictures has a buffer of them");

@@ -46,8 +46,9 @@ std::vector<double> read_logits(const program::Program& program, run::Executor& 
 
 TextModel::TextModel(run::Executor& executor, std::int64_t capacity)
     : executor_(executor),
-      capacity_(capacity > 0 ? capacity : length_of(executor.bundle().at("prefill"))) {
-  const program::Program& decode = executor.bundle().at("decode");
+      capacity_(capacity > 0 ? capacity
+                             : length_of(executor.bundle().at(op::ProgramKind::prefill))) {
+  const program::Program& decode = executor.bundle().at(op::ProgramKind::decode);
   require(decode.inputs.empty() || length_of(decode) == 1, "the decode program takes one token");
 }
 
@@ -55,16 +56,16 @@ std::vector<double> TextModel::prefill(std::span<const std::int32_t> tokens) {
   const auto num_tokens = static_cast<std::int64_t>(tokens.size());
   require(num_tokens >= 1 && num_tokens <= capacity_, "prefilled tokens fit the key/value cache");
   num_cached_ = num_tokens;
-  return run("prefill", tokens, 0, num_tokens - 1);
+  return run(op::ProgramKind::prefill, tokens, 0, num_tokens - 1);
 }
 
 std::vector<double> TextModel::decode(std::int32_t token) {
   require(num_cached_ >= 1 && num_cached_ < capacity_,
           "a decoded token has a place in the key/value cache");
-  return run("decode", {&token, 1}, num_cached_++, 0);
+  return run(op::ProgramKind::decode, {&token, 1}, num_cached_++, 0);
 }
 
-std::vector<double> TextModel::run(std::string_view program, std::span<const std::int32_t> tokens,
+std::vector<double> TextModel::run(op::ProgramKind program, std::span<const std::int32_t> tokens,
                                    std::int64_t position, std::int64_t index) {
   require(std::in_range<std::int32_t>(position) && std::in_range<std::int32_t>(index),
           "a position fits 32 bits");

@@ -30,7 +30,7 @@ class TextModel {
   std::vector<double> decode(std::int32_t token);
 
  private:
-  std::vector<double> run(std::string_view program, std::span<const std::int32_t> tokens,
+  std::vector<double> run(op::ProgramKind program, std::span<const std::int32_t> tokens,
                           std::int64_t position, std::int64_t index);
 
   run::Executor& executor_;

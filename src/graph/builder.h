@@ -14,7 +14,7 @@ namespace fourfold::graph {
 
 class Builder {
  public:
-  explicit Builder(std::string graph_name) { graph_.name = std::move(graph_name); }
+  explicit Builder(op::ProgramKind kind) { graph_.kind = kind; }
 
   /// A parameter with its start; repeated calls with one name give the same value.
   ValueId parameter(const std::string& name, const Shape& shape, const op::Op& init);

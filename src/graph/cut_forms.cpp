@@ -13,7 +13,7 @@ class Rewriter {
   Rewriter(const Graph& source,
            const std::function<std::optional<std::int64_t>(std::size_t)>& chunks_of)
       : source_(source) {
-    result_.graph.name = source.name;
+    result_.graph.kind = source.kind;
     result_.graph.mesh = source.mesh;
     result_.graph.feeds_are_whole = source.feeds_are_whole;
     for (std::size_t i = 0; i < source.nodes.size(); ++i)

@@ -66,7 +66,7 @@ bool is_sum(ValueRole role) {
 }
 
 std::string to_text(const Graph& graph) {
-  std::string text = format("graph {}\n", graph.name);
+  std::string text = format("graph {}\n", op::to_string(graph.kind));
   for (const Node& node : graph.nodes) {
     std::string shapes;
     for (const ValueId id : node.outputs)
@@ -152,11 +152,11 @@ void check(const Graph& graph) {
   }
 }
 
-const Graph& ModelGraphs::at(std::string_view graph_name, MeshId mesh) const {
-  const auto place = std::find_if(graphs.begin(), graphs.end(), [&](const Graph& g) {
-    return g.name == graph_name && g.mesh == mesh;
-  });
-  require(place != graphs.end(), format("the model has a graph named {}", graph_name));
+const Graph& ModelGraphs::at(op::ProgramKind kind, MeshId mesh) const {
+  const auto place = std::find_if(graphs.begin(), graphs.end(),
+                                  [&](const Graph& g) { return g.kind == kind && g.mesh == mesh; });
+  require(place != graphs.end(),
+          [&] { return format("the model has a graph named {}", op::to_string(kind)); });
   return *place;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/ids.h"
 #include "base/mesh.h"
+#include "op/program_kind.h"
 #include "op/table.h"
 
 namespace fourfold::graph {
@@ -70,8 +71,8 @@ struct Node {
 
 /// Nodes stand in an order in which every read value was made before.
 struct Graph {
-  std::string name;  // "train", "evaluate", ...
-  MeshId mesh;       // whose ranks carry it out
+  op::ProgramKind kind = op::ProgramKind::train;
+  MeshId mesh;  // whose ranks carry it out
   std::vector<Value> values;
   std::vector<Node> nodes;
   /// All ranks are fed the same samples (a text that is written); else they divide them.
@@ -110,7 +111,7 @@ struct ModelGraphs {
   std::int64_t num_layers = 0;
   bool operator==(const ModelGraphs&) const = default;
 
-  const Graph& at(std::string_view graph_name, MeshId mesh = {}) const;
+  const Graph& at(op::ProgramKind kind, MeshId mesh = {}) const;
 };
 
 }  // namespace fourfold::graph

@@ -114,10 +114,10 @@ void add_averages(Builder& builder, double decay) {
 }
 
 void read_averages(ModelGraphs& model) {
-  const auto named = [&](std::string_view name) {
-    return std::ranges::find(model.graphs, name, &Graph::name);
+  const auto find = [&](op::ProgramKind kind) {
+    return std::ranges::find(model.graphs, kind, &Graph::kind);
   };
-  const auto train = named("train"), evaluate = named("evaluate");
+  const auto train = find(op::ProgramKind::train), evaluate = find(op::ProgramKind::evaluate);
   if (train == model.graphs.end() || evaluate == model.graphs.end()) return;
   for (Value& value : evaluate->values) {
     if (value.role != ValueRole::parameter) continue;
@@ -129,7 +129,7 @@ void read_averages(ModelGraphs& model) {
 }
 
 Graph init_graph(std::span<const Graph> graphs) {
-  Builder builder("init");
+  Builder builder(op::ProgramKind::init);
   for_each_persistent(graphs, builder, [&](const Value& value) {
     require(value.init.has_value(), format("{} has a start", value.name));
     const ValueId id =
@@ -143,7 +143,7 @@ Graph init_graph(std::span<const Graph> graphs) {
 }
 
 Graph digest_graph(std::span<const Graph> graphs) {
-  Builder builder("digest");
+  Builder builder(op::ProgramKind::digest);
   for_each_persistent(graphs, builder, [&](const Value& value) {
     if (value.role == ValueRole::cache) return;
     const ValueId id =

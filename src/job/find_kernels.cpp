@@ -128,7 +128,8 @@ class KernelCache {
 /// What a step computes, each once.
 std::vector<kernels::Problem> problems_of(const Job& job) {
   std::vector<const program::Program*> step;
-  for (const program::Bundle& bundle : job.programs.classes) step.push_back(&bundle.at("train"));
+  for (const program::Bundle& bundle : job.programs.classes)
+    step.push_back(&bundle.at(op::ProgramKind::train));
   std::vector<kernels::Problem> problems;
   for (const measure::Call& call : measure::calls_of(step, job.target.threads, "gemm"))
     problems.push_back(call.problem);

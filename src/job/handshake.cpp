@@ -77,8 +77,8 @@ std::string plan_text(const Job& job) {
   for (const program::Bundle& bundle : job.programs.classes)
     for (const program::Program& program : bundle.programs)
       for (const program::Traffic& entry : program::traffic(program))
-        text += format("{} {} {} {} {} {}\n", program.name, entry.axis, entry.kind, entry.label,
-                       entry.calls, entry.payload_bytes);
+        text += format("{} {} {} {} {} {}\n", op::to_string(program.kind), entry.axis, entry.kind,
+                       entry.label, entry.calls, entry.payload_bytes);
   return hash128_text(text);
 }
 

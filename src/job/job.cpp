@@ -110,9 +110,9 @@ T feasible(std::variant<T, plan::Infeasible> result, const config::Config& wante
   return std::get<T>(std::move(result));
 }
 
-void keep_graphs(graph::ModelGraphs& model, std::initializer_list<std::string_view> names) {
+void keep_graphs(graph::ModelGraphs& model, std::initializer_list<op::ProgramKind> kinds) {
   std::erase_if(model.graphs, [&](const graph::Graph& graph) {
-    return std::ranges::find(names, graph.name) == names.end();
+    return std::ranges::find(kinds, graph.kind) == kinds.end();
   });
 }
 
@@ -141,8 +141,11 @@ Job plan_job(config::Config config, Graphs graphs, std::optional<std::int64_t> r
                                 ? model::Writes::samples
                                 : model::Writes::nothing);
   if (graphs == Graphs::of_run) graph::read_averages(job.graphs);
-  if (graphs == Graphs::generation) keep_graphs(job.graphs, {"prefill", "decode", "denoise"});
-  if (graphs == Graphs::evaluation) keep_graphs(job.graphs, {"evaluate", "bound"});
+  if (graphs == Graphs::generation)
+    keep_graphs(job.graphs,
+                {op::ProgramKind::prefill, op::ProgramKind::decode, op::ProgramKind::denoise});
+  if (graphs == Graphs::evaluation)
+    keep_graphs(job.graphs, {op::ProgramKind::evaluate, op::ProgramKind::bound});
   auto [model, plan] = feasible(plan::plan_model(std::move(job.graphs), spec), wanted, ranks);
   job.graphs = std::move(model);
   job.plan = std::move(plan);
@@ -290,8 +293,9 @@ int resolve_threads(int threads) {
 }
 
 std::int64_t checkpoint_copy_bytes(const Job& job) {
-  return job.config.train.checkpoint.is_on() ? checkpoint::owned_bytes(job.bundle().at("train"))
-                                             : 0;
+  return job.config.train.checkpoint.is_on()
+             ? checkpoint::owned_bytes(job.bundle().at(op::ProgramKind::train))
+             : 0;
 }
 
 }  // namespace fourfold::job

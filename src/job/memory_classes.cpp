@@ -70,7 +70,7 @@ RankMemory rank_memory(const Job& job) {
   for (const auto& [role, name] : kept) add(result.persistent, name, by_role[role], rest);
   add(result.persistent, "blocks and counters", rest, rest);
 
-  const Program& train = job.bundle().at("train");
+  const Program& train = job.bundle().at(op::ProgramKind::train);
   const compile::LivePeak peak = compile::live_peak(train);
   result.fullest_instruction = peak.instruction;
   std::map<Live, std::int64_t> live;

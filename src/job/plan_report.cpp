@@ -88,7 +88,7 @@ std::string stage_table(const Job& job) {
       blocks.push_back(format("{}", job.plan.layers[stage]));
     }
     double parameters = 0;
-    for (const graph::Value& value : job.graphs.at("train", MeshId(number)).values)
+    for (const graph::Value& value : job.graphs.at(op::ProgramKind::train, MeshId(number)).values)
       if (value.role == graph::ValueRole::parameter)
         parameters += static_cast<double>(value.shape.elements());
     const bool has_weight_tasks =
@@ -132,8 +132,8 @@ struct Totals {
 }  // namespace
 
 std::string parameter_table(const Job& job) {
-  const graph::Graph& train = job.graphs.at("train");
-  const plan::GraphShardings& shardings = job.plan.of("train");
+  const graph::Graph& train = job.graphs.at(op::ProgramKind::train);
+  const plan::GraphShardings& shardings = job.plan.of(op::ProgramKind::train);
   const auto line = [](std::string_view name, std::string_view whole, std::string_view rest,
                        std::string_view used) {
     return format("{:<24} {:<17} {:<17} {}\n", name, whole, rest, used);
@@ -165,7 +165,7 @@ std::string memory_table(const Job& job) {
     text += memory_line(entry.name, entry.bytes, 2);
   text += format("{:<28} {:>10}  most in {}\n", "  transient",
                  format_bytes(job.bundle().transient_bytes),
-                 place_of(job.bundle().at("train"), memory.fullest_instruction));
+                 place_of(job.bundle().at(op::ProgramKind::train), memory.fullest_instruction));
   for (const MemoryClass& entry : memory.transient) text += memory_line(entry.name, entry.bytes, 4);
   for (const MemoryClass& entry : memory.beside) text += memory_line(entry.name, entry.bytes, 2);
   if (job.plan.meshes.size() > 1) text += "\n" + stage_table(job);
@@ -210,7 +210,8 @@ std::string switch_table(Job job) {
       plan.orders = {pipeline::order_of(pipeline::Schedule::one_f_one_b, {},
                                         std::min(plan.batching.accumulation, enough_micros))};
     change(plan);
-    const program::Job made = compile::compile(job.graphs, plan, job.target, {.only = "train"});
+    const program::Job made =
+        compile::compile(job.graphs, plan, job.target, {.only = op::ProgramKind::train});
     return made.classes[0].persistent_bytes + made.classes[0].transient_bytes + beside_bytes;
   };
   const auto line = [](std::string_view name, std::string_view off, std::string_view on) {
@@ -226,7 +227,8 @@ std::string switch_table(Job job) {
 }
 
 std::string traffic_table(const Job& job) {
-  const std::vector<program::Traffic> entries = program::traffic(job.bundle().at("train"));
+  const std::vector<program::Traffic> entries =
+      program::traffic(job.bundle().at(op::ProgramKind::train));
   if (entries.empty()) return "sent in a step           nothing: one rank\n";
   std::string lines;
   Totals all;
@@ -256,10 +258,11 @@ std::string program_table(const Job& job) {
   std::string text = format("{:<11} {:>12} {:>12} {:>15} {:>12}\n", "program", "instructions",
                             "transient", "least possible", "flops");
   for (const Program& p : job.bundle().programs)
-    text += format("{:<11} {:>12} {:>12} {:>15} {:>12}\n", p.name, p.instructions.size(),
-                   format_bytes(p.transient_bytes), format_bytes(compile::live_bytes_bound(p)),
-                   format_count(program::total_flops(p)));
-  const compile::WaitCount waits = compile::count_waits(job.bundle().at("train"));
+    text +=
+        format("{:<11} {:>12} {:>12} {:>15} {:>12}\n", op::to_string(p.kind), p.instructions.size(),
+               format_bytes(p.transient_bytes), format_bytes(compile::live_bytes_bound(p)),
+               format_count(program::total_flops(p)));
+  const compile::WaitCount waits = compile::count_waits(job.bundle().at(op::ProgramKind::train));
   if (waits.all > 0)
     text += format("train waits {} time{} between streams, {} of them for memory alone\n",
                    waits.all, waits.all == 1 ? "" : "s", waits.for_memory);

@@ -31,7 +31,8 @@ bool is_proved_soon(const Job& planned) {
   constexpr std::int64_t most_nodes = 30'000;
   std::int64_t nodes = 0;
   for (const graph::Graph& graph : planned.graphs.graphs)
-    if (graph.name == "train") nodes += static_cast<std::int64_t>(graph.nodes.size());
+    if (graph.kind == op::ProgramKind::train)
+      nodes += static_cast<std::int64_t>(graph.nodes.size());
   return planned.ranks() <= most_ranks && nodes <= most_nodes / planned.plan.batching.accumulation;
 }
 

@@ -103,7 +103,8 @@ search::Question question_of(const config::Config& config, const machine::Cluste
                      {b.samples(), b.length, b.global_batch, config.data.mask_documents,
                       config.data.restart_positions, b.chunks},
                      config.optimizer, model::Writes::nothing);
-    std::erase_if(model.graphs, [](const graph::Graph& graph) { return graph.name != "train"; });
+    std::erase_if(model.graphs,
+                  [](const graph::Graph& graph) { return graph.kind != op::ProgramKind::train; });
     return model;
   };
   return question;
@@ -136,7 +137,7 @@ std::function<program::Job(const plan::PlanSpec&)> compiler_of(const config::Con
 double checkpoint_bytes_of(const search::Question& question, const search::PricedPlan& plan) {
   const graph::ModelGraphs model = question.build(question.layers, plan.spec);
   double bytes = 0;
-  for (const graph::Value& value : model.at("train").values)
+  for (const graph::Value& value : model.at(op::ProgramKind::train).values)
     if (graph::is_persistent(value.role))
       bytes +=
           static_cast<double>(value.shape.elements() *

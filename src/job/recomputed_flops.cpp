@@ -33,8 +33,8 @@ std::optional<double> recomputed_flops_per_step(const Job& job) {
   if (!job.plan.repeats_any()) return std::nullopt;
   double flops_of_micro = 0;
   for (std::size_t mesh = 0; mesh < job.plan.meshes.size(); ++mesh)
-    flops_of_micro +=
-        flops_again(job.graphs.at("train", MeshId(mesh)), job.plan.checkpointing_on(MeshId(mesh)));
+    flops_of_micro += flops_again(job.graphs.at(op::ProgramKind::train, MeshId(mesh)),
+                                  job.plan.checkpointing_on(MeshId(mesh)));
   return flops_of_micro * static_cast<double>(job.plan.batching.accumulation);
 }
 

@@ -113,7 +113,7 @@ Row kernels_row(const Job& job) {
 Row step_row(const Job& job) {
   const double model_flops = model::model_flops_per_step(
       job.config.model(), job.plan.batching.global_batch, job.plan.batching.length);
-  const program::Program& train = job.bundle().at("train");
+  const program::Program& train = job.bundle().at(op::ProgramKind::train);
   return {"step", format("{} instructions, {} flops a rank; {} model flops of all",
                          train.instructions.size(), format_count(program::total_flops(train)),
                          format_count(model_flops))};

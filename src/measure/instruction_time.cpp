@@ -19,7 +19,7 @@ constexpr std::int64_t buffer_bytes = num_elements * std::int64_t{sizeof(float)}
 /// before did. It is run, never verified.
 program::Bundle small_additions(std::size_t streams) {
   program::Program program;
-  program.name = "train";
+  program.kind = op::ProgramKind::train;
   program.meshes = {{"all", {{"data", 1}}, {Rank(0)}}};
   program.streams = {"math"};
   if (streams > 1) program.streams.emplace_back("other");
@@ -58,7 +58,7 @@ Timing time_additions(comm::World& world, bool is_active, double seconds, std::s
   run::Executor executor(bundle, backend);
   const op::StepBlock step{};
   Timing timing = time_together(world, seconds, [&] {
-    if (is_active) executor.run("train", step);
+    if (is_active) executor.run(op::ProgramKind::train, step);
   });
   for (double* time : {&timing.best_s, &timing.median_s, &timing.mean_s})
     *time /= static_cast<double>(num_instructions);

@@ -62,11 +62,11 @@ class StepRuns {
  public:
   StepRuns(const TimedStep& step, int threads)
       : bundle_(*step.bundle),
-        train_(place_of("train")),
+        train_(place_of(op::ProgramKind::train)),
         samples_(step.num_labels),
         backend_({.threads = threads}) {
     backend_.bind(bundle_);
-    run(place_of("init"));
+    run(place_of(op::ProgramKind::init));
     intervals_.resize(program().instructions.size());
   }
 
@@ -83,8 +83,8 @@ class StepRuns {
   }
 
  private:
-  std::size_t place_of(std::string_view name) const {
-    const auto found = std::ranges::find(bundle_.programs, name, &program::Program::name);
+  std::size_t place_of(op::ProgramKind kind) const {
+    const auto found = std::ranges::find(bundle_.programs, kind, &program::Program::kind);
     require(found != bundle_.programs.end(), "a bundle of training has `init` and `train`");
     return static_cast<std::size_t>(found - bundle_.programs.begin());
   }

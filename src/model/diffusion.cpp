@@ -129,7 +129,7 @@ ValueId add_sums_of_losses(Builder& b, const Forward& forward) {
 }  // namespace
 
 graph::Graph training_graph(const Denoiser& model, const graph::OptimizerSpec& optimizer) {
-  Builder builder("train");
+  Builder builder(op::ProgramKind::train);
   const bool by_loss = model.spec.time_sampling == TimeSampling::importance;
   const Forward forward =
       add_forward(builder, model, Use::train, by_loss ? Times::drawn_by_loss : Times::drawn,
@@ -155,13 +155,13 @@ graph::Graph training_graph(const Denoiser& model, const graph::OptimizerSpec& o
 }
 
 graph::Graph evaluation_graph(const Denoiser& model) {
-  Builder builder("evaluate");
+  Builder builder(op::ProgramKind::evaluate);
   add_forward(builder, model, Use::evaluate, Times::drawn, loss_of(model.spec));
   return builder.take();
 }
 
 graph::Graph bound_graph(const Denoiser& model) {
-  Builder builder("bound");
+  Builder builder(op::ProgramKind::bound);
   const op::DiffusionLoss loss{
       .learned = model.spec.learn_sigma, .whole = true, .simple = 0, .bound = 1};
   add_forward(builder, model, Use::evaluate, Times::given, loss);
@@ -169,7 +169,7 @@ graph::Graph bound_graph(const Denoiser& model) {
 }
 
 graph::Graph denoising_graph(const Denoiser& model) {
-  Builder b("denoise");
+  Builder b(op::ProgramKind::denoise);
   b.set_feeds_whole();
   const Shape& picture = model.picture;
   const SamplingSpec& sampling = model.spec.sampling;

@@ -190,7 +190,7 @@ class Gpt {
 };
 
 graph::Graph text_graph(const GptSpec& spec, GptUse use, std::int64_t length) {
-  Builder builder(use == GptUse::prefill ? "prefill" : "decode");
+  Builder builder(use == GptUse::prefill ? op::ProgramKind::prefill : op::ProgramKind::decode);
   builder.set_feeds_whole();
   const BatchShape one_text{.samples = 1, .length = length};
   builder.set_role(Gpt(spec, builder, use, one_text).logits(), graph::ValueRole::output);

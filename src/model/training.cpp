@@ -29,7 +29,7 @@ Loss add_loss(Builder& builder, ValueId logits, const Shape& shape) {
 }  // namespace
 
 graph::Graph training_graph(const Classifier& model, const graph::OptimizerSpec& optimizer) {
-  Builder builder("train");
+  Builder builder(op::ProgramKind::train);
   const ValueId logits = model.logits(builder, Use::train);
   const Loss loss = add_loss(builder, logits, model.labels);
   builder.set_phase(graph::Phase::backward);
@@ -42,7 +42,7 @@ graph::Graph training_graph(const Classifier& model, const graph::OptimizerSpec&
 }
 
 graph::Graph evaluation_graph(const Classifier& model) {
-  Builder builder("evaluate");
+  Builder builder(op::ProgramKind::evaluate);
   const ValueId logits = model.logits(builder, Use::evaluate);
   const Loss loss = add_loss(builder, logits, model.labels);
   if (model.counts_correct) {

@@ -45,7 +45,7 @@ class Derivation {
   Derivation(const Graph& graph, const Mesh& mesh, const Layout& layout,
              PersistentShardings& persistent)
       : graph_(graph), mesh_(mesh), layout_(layout), persistent_(persistent) {
-    result_.graph = graph.name;
+    result_.graph = graph.kind;
     result_.values.resize(graph.values.size());
     known_.assign(graph.values.size(), false);
     is_made_.assign(graph.values.size(), false);
@@ -58,7 +58,7 @@ class Derivation {
     for (const Node& node : graph_.nodes)
       if (std::string problem = visit(node); !problem.empty())
         return Infeasible{
-            {BrokenRule{std::string(op::name(node.op)), graph_.name, std::move(problem)}}};
+            {BrokenRule{std::string(op::name(node.op)), graph_.kind, std::move(problem)}}};
     put_on(result_, graph_.mesh);
     return std::move(result_);
   }

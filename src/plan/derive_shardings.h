@@ -25,7 +25,7 @@ struct NodeShardings {
 void put_on(NodeShardings& node, MeshId mesh);
 
 struct GraphShardings {
-  std::string graph;
+  op::ProgramKind graph = op::ProgramKind::train;
   MeshId mesh;  // on which all of it lies
   /// By value: how it is kept. Activations are brought there as soon as they are made. A gradient's
   /// is that of its sum over the micro-batches.

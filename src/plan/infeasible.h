@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "op/program_kind.h"
 #include "pipeline/make_orders.h"
 #include "plan/plan_spec.h"
 
@@ -79,7 +80,9 @@ struct Indivisible {
 
 /// An op's rule cannot be followed.
 struct BrokenRule {
-  std::string op, graph, problem;
+  std::string op;
+  op::ProgramKind graph = op::ProgramKind::train;
+  std::string problem;
 };
 
 /// A stage does not divide the samples of a micro-batch.

@@ -17,7 +17,7 @@ namespace {
 /// The graph that a layout is chosen on: the training graph where there is one.
 const graph::Graph& leading_graph(const graph::ModelGraphs& model) {
   for (const graph::Graph& graph : model.graphs)
-    if (graph.name == "train") return graph;
+    if (graph.kind == op::ProgramKind::train) return graph;
   require(!model.graphs.empty(), "a model has graphs");
   return model.graphs[0];
 }
@@ -38,11 +38,12 @@ std::variant<Batching, Infeasible> solve_batching(const PlanSpec& spec) {
   return batching;
 }
 
-const GraphShardings& Plan::of(std::string_view graph, MeshId mesh) const {
+const GraphShardings& Plan::of(op::ProgramKind graph, MeshId mesh) const {
   const auto place = std::find_if(graphs.begin(), graphs.end(), [&](const auto& shardings) {
     return shardings.graph == graph && shardings.mesh == mesh;
   });
-  require(place != graphs.end(), format("the plan knows the graph {}", graph));
+  require(place != graphs.end(),
+          [&] { return format("the plan knows the graph {}", op::to_string(graph)); });
   return *place;
 }
 
@@ -87,7 +88,8 @@ Infeasible blamed(const graph::ModelGraphs& model, const PlanSpec& spec, Infeasi
     fewer.pins.push_back(pin);
     if (std::holds_alternative<Plan>(make_plan(model, fewer))) continue;
     BadPin bad{BadPin::Why::graph, pin.pattern, to_string(pin.dims), {}};
-    bad.other = format("{} in graph {}: {}", broken->op, broken->graph, broken->problem);
+    bad.other =
+        format("{} in graph {}: {}", broken->op, op::to_string(broken->graph), broken->problem);
     for (const graph::Value& value : train.values) {
       const auto place = std::get<Layout>(plain).parameters.find(value.name);
       if (place == std::get<Layout>(plain).parameters.end() || !matches(pin.pattern, value.name))
@@ -133,7 +135,7 @@ std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const 
   for (const bool is_of_state : {false, true})
     for (std::size_t i = 0; i < model.graphs.size(); ++i) {
       const graph::Graph& graph = model.graphs[i];
-      if ((graph.name == "init" || graph.name == "digest") != is_of_state) continue;
+      if (op::is_of_state(graph.kind) != is_of_state) continue;
       auto shardings = derive_shardings(graph, mesh, layout, persistent);
       if (auto* infeasible = std::get_if<Infeasible>(&shardings)) return std::move(*infeasible);
       plan.graphs[i] = std::get<0>(std::move(shardings));
@@ -234,7 +236,8 @@ std::string to_text(const Plan& plan, const graph::ModelGraphs& model) {
     for (std::size_t v = 0; v < model.graphs[i].values.size(); ++v) {
       const op::Sharding& sharding = plan.graphs[i].values[v];
       if (!sharding.replicated())
-        text += format("{}: {} {}\n", model.graphs[i].name, model.graphs[i].values[v].name,
+        text += format("{}: {} {}\n", op::to_string(model.graphs[i].kind),
+                       model.graphs[i].values[v].name,
                        op::to_string(model.graphs[i].values[v].shape, sharding,
                                      plan.meshes[sharding.mesh.index()]));
     }

@@ -62,7 +62,7 @@ struct Plan {
   pipeline::ScheduleSpec schedule;  // of the stages; its delay is settled
   bool operator==(const Plan&) const = default;
 
-  const GraphShardings& of(std::string_view graph, MeshId mesh = {}) const;
+  const GraphShardings& of(op::ProgramKind graph, MeshId mesh = {}) const;
   const Checkpointing& checkpointing_on(MeshId mesh) const {
     return checkpointing_of_meshes.empty() ? checkpointing : checkpointing_of_meshes[mesh.index()];
   }

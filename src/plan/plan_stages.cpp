@@ -67,11 +67,8 @@ struct Cut {
 Cut cut(const graph::ModelGraphs& model, const std::vector<std::int64_t>& last_layers,
         std::size_t meshes) {
   Cut result;
-  const auto is_of_state = [](const graph::Graph& graph) {
-    return graph.name == "init" || graph.name == "digest";
-  };
   for (const graph::Graph& graph : model.graphs) {
-    if (is_of_state(graph)) continue;
+    if (op::is_of_state(graph.kind)) continue;
     Stages split = split_stages(graph, last_layers, meshes);
     std::ranges::move(split.graphs, std::back_inserter(result.model.graphs));
     std::ranges::move(split.edges, std::back_inserter(result.edges));
@@ -111,7 +108,7 @@ void add_mesh(Plan& plan, Plan own, const graph::ModelGraphs& model, std::string
   plan.meshes.push_back(std::move(mesh));
   for (std::size_t i = 0; i < model.graphs.size(); ++i)
     if (model.graphs[i].mesh.index() + 1 == plan.meshes.size())
-      plan.graphs[i] = *std::ranges::find(own.graphs, model.graphs[i].name,
+      plan.graphs[i] = *std::ranges::find(own.graphs, model.graphs[i].kind,
                                           [](const GraphShardings& graph) { return graph.graph; });
 }
 
@@ -121,7 +118,7 @@ std::vector<pipeline::StageCost> stage_costs(const graph::ModelGraphs& model,
                                              const std::vector<Grid>& grids, std::size_t stages) {
   std::vector<pipeline::StageCost> costs(stages);
   for (std::size_t mesh = 0; mesh < grids.size(); ++mesh) {
-    const graph::Graph& train = model.at("train", MeshId(mesh));
+    const graph::Graph& train = model.at(op::ProgramKind::train, MeshId(mesh));
     const auto ranks = static_cast<double>(num_ranks(grids[mesh]));
     for (const graph::Node& node : train.nodes) {
       if (node.phase == graph::Phase::update) continue;
@@ -162,12 +159,12 @@ std::optional<Infeasible> set_orders(Plan& plan, const PipelineSpec& spec,
 }
 
 /// How a value lies when it leaves its mesh or arrives there. Results are summed up before.
-op::Sharding sharding_of(const graph::ModelGraphs& model, const Plan& plan,
-                         const std::string& graph_name, const std::string& value, MeshId mesh) {
-  const graph::Graph& graph = model.at(graph_name, mesh);
+op::Sharding sharding_of(const graph::ModelGraphs& model, const Plan& plan, op::ProgramKind kind,
+                         const std::string& value, MeshId mesh) {
+  const graph::Graph& graph = model.at(kind, mesh);
   const graph::ValueId id = *graph.find(value);
   if (graph.value(id).role == graph::ValueRole::result) return {mesh, {}, {}};
-  op::Sharding sharding = plan.of(graph_name, mesh).values[id.index()];
+  op::Sharding sharding = plan.of(kind, mesh).values[id.index()];
   sharding.partial.clear();
   return sharding;
 }
@@ -181,9 +178,10 @@ std::variant<PlannedModel, Infeasible> plan_stages(const graph::ModelGraphs& mod
   if (pipeline.stages % pipeline.stages_per_mesh != 0)
     return Infeasible{{UnevenStages{pipeline.stages, pipeline.stages_per_mesh}}};
   const std::vector<Grid> grids = grids_of(spec);
-  const auto last_layers = balance_stages(model.at("train"), model.num_layers, pipeline);
+  const auto last_layers =
+      balance_stages(model.at(op::ProgramKind::train), model.num_layers, pipeline);
   if (const auto* infeasible = std::get_if<Infeasible>(&last_layers)) return *infeasible;
-  if (auto unused = unused_pins(model.at("train"), spec.pins); !unused.empty())
+  if (auto unused = unused_pins(model.at(op::ProgramKind::train), spec.pins); !unused.empty())
     return Infeasible{std::move(unused)};
   Cut split = cut(model, std::get<0>(last_layers), grids.size());
   if (auto infeasible = padded_table(split, grids)) return std::move(*infeasible);
@@ -195,7 +193,7 @@ std::variant<PlannedModel, Infeasible> plan_stages(const graph::ModelGraphs& mod
     if (const auto* infeasible = std::get_if<Infeasible>(&specified)) return *infeasible;
     PlanSpec& own_spec = std::get<PlanSpec>(specified);
     const graph::ModelGraphs graphs = graphs_on(split.model, MeshId(mesh));
-    own_spec.pins = pins_of(graphs.at("train", MeshId(mesh)), spec.pins);
+    own_spec.pins = pins_of(graphs.at(op::ProgramKind::train, MeshId(mesh)), spec.pins);
     auto planned = make_plan(graphs, own_spec);
     if (auto* infeasible = std::get_if<Infeasible>(&planned)) return std::move(*infeasible);
     Plan& own = std::get<Plan>(planned);

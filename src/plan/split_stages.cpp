@@ -26,7 +26,7 @@ class Splitter {
         last_layers_(last_layers),
         num_meshes_(meshes),
         layers_(layers_of_nodes(source)) {
-    for (std::size_t mesh = 0; mesh < num_meshes_; ++mesh) builders_.emplace_back(source.name);
+    for (std::size_t mesh = 0; mesh < num_meshes_; ++mesh) builders_.emplace_back(source.kind);
     find_homes();
   }
 
@@ -194,7 +194,7 @@ class Splitter {
   ValueId receive(const Value& value, const std::string& into, std::size_t from, std::size_t to,
                   Phase phase, ValueRole role = ValueRole::received) {
     if (received_.emplace(into, mesh_of(to)).second)
-      result_.edges.push_back({source_.name,
+      result_.edges.push_back({source_.kind,
                                value.name,
                                into,
                                MeshId(mesh_of(from)),

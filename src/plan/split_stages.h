@@ -11,7 +11,7 @@ namespace fourfold::plan {
 
 /// A value that goes from one mesh to another, where it may lie otherwise.
 struct Edge {
-  std::string graph;  // "train"
+  op::ProgramKind graph = op::ProgramKind::train;
   std::string value;  // its name where it is made
   std::string into;   // and where it arrives
   MeshId from, to;

@@ -142,15 +142,16 @@ std::vector<Shape> Program::operand_shapes(const Compute& compute) const {
   return shapes;
 }
 
-const Program* Bundle::find(std::string_view program_name) const {
+const Program* Bundle::find(op::ProgramKind kind) const {
   for (const Program& p : programs)
-    if (p.name == program_name) return &p;
+    if (p.kind == kind) return &p;
   return nullptr;
 }
 
-const Program& Bundle::at(std::string_view program_name) const {
-  const Program* found = find(program_name);
-  require(found != nullptr, format("the bundle has a program named {}", program_name));
+const Program& Bundle::at(op::ProgramKind kind) const {
+  const Program* found = find(kind);
+  require(found != nullptr,
+          [&] { return format("the bundle has a program named {}", op::to_string(kind)); });
   return *found;
 }
 

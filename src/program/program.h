@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/input.h"
+#include "op/program_kind.h"
 #include "program/instruction.h"
 
 namespace fourfold::program {
@@ -134,7 +135,7 @@ constexpr bool computes(std::string_view stream) {
 }
 
 struct Program {
-  std::string name;  // "train", "evaluate", ...
+  op::ProgramKind kind = op::ProgramKind::train;
   Rank rank;
   std::int64_t world = 1;  // ranks of the job
   std::vector<Mesh> meshes;
@@ -173,9 +174,9 @@ struct Bundle {
   std::int64_t persistent_bytes = 0, transient_bytes = 0;
   bool operator==(const Bundle&) const = default;
 
-  const Program* find(std::string_view program_name) const;
+  const Program* find(op::ProgramKind kind) const;
   /// Throws InternalError when the bundle has no such program.
-  const Program& at(std::string_view program_name) const;
+  const Program& at(op::ProgramKind kind) const;
 };
 
 /// Bytes by buffer role, each address counted once for the first role that holds it; for plans and

@@ -42,6 +42,14 @@ DType parse_element(std::string_view word, std::string_view expected) {
   return *dtype;
 }
 
+op::ProgramKind parse_kind(Words& words) {
+  const std::string expected = format("one of the programs {}", op::list_program_kinds());
+  const std::string_view word = words.next(expected);
+  const auto kind = op::parse_program_kind(word);
+  if (!kind) fail_text(word, expected);
+  return *kind;
+}
+
 /// "0..3 8 10".
 template <class List = Ranks>
 List parse_ranks(Words& words) {
@@ -209,7 +217,7 @@ class Reader {
 
   void read_header(Program& program) {
     Words title = keyed("program");
-    program.name = title.name("the name of a program");
+    program.kind = parse_kind(title);
     title.finish();
     Words rank = keyed("rank");
     program.rank = Rank(parse_index(rank.next("a rank"), largest_id, "a rank"));

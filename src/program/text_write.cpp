@@ -70,7 +70,6 @@ void require_tasks(const Program& program) {
 }
 
 void require_printable(const Program& program) {
-  require(is_name(program.name), format("the name '{}' of a program can be printed", program.name));
   require_names(program.meshes, [](const Mesh& m) -> std::string_view { return m.name; }, "mesh");
   for (const Mesh& mesh : program.meshes)
     require_names(mesh.axes, [](const Axis& a) -> std::string_view { return a.name; }, "axis");
@@ -134,7 +133,7 @@ std::string coordinates_comment(const Program& program) {
 }
 
 std::string header_text(const Program& program) {
-  std::string text = format("program {}\n", program.name);
+  std::string text = format("program {}\n", op::to_string(program.kind));
   const auto line = [&](std::string_view key, const std::string& value) {
     text += format("  {:<10}  {}\n", key, value);
   };

@@ -242,7 +242,7 @@ void CpuBackend::fail(std::exception_ptr fault) {
 
 void CpuBackend::inject(const Fault& fault) {
   for (PreparedProgram& prepared : programs_) {
-    if (prepared.program->name != fault.program) continue;
+    if (prepared.program->kind != fault.program) continue;
     PreparedInstruction& target = prepared.instructions.at(fault.instruction);
     const auto* compute = std::get_if<PreparedCompute>(&target.what);
     require(compute != nullptr, "a fault is injected into the output of a compute instruction");
@@ -259,7 +259,7 @@ void CpuBackend::inject(const Fault& fault) {
     target.poison = poison;
     return;
   }
-  fail_internal(format("the bundle has a program named {}", fault.program));
+  fail_internal(format("the bundle has a program named {}", op::to_string(fault.program)));
 }
 
 }  // namespace fourfold::run

@@ -52,10 +52,10 @@ class CpuBackend : public Backend {
   /// Pages of a region nobody has written since bind painted them.
   Arena::Pages pages(program::Region region) const { return arena_.pages(region); }
 
-  /// For tests, between programs: from now on, after this instruction of the named program, element
+  /// For tests, between programs: from now on, after this instruction of the program, element
   /// `element` of its output number `output` turns to NaN.
   struct Fault {
-    std::string program;
+    op::ProgramKind program = op::ProgramKind::train;
     std::size_t instruction = 0;
     std::size_t output = 0;
     std::int64_t element = 0;

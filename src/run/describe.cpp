@@ -43,7 +43,7 @@ std::string describe_instruction(const Program& program, std::size_t instruction
   const std::string text = wait != nullptr ? "wait for " + awaited(program, wait->event)
                                            : program::short_text(program, what);
   return format("instruction {} ({}{}) of {}", instruction, text, task_text(program, instruction),
-                program.name);
+                op::to_string(program.kind));
 }
 
 comm::Progress::Description describe_place(const Program& program, std::size_t instruction) {

@@ -44,12 +44,12 @@ void Executor::note_written(const program::Buffer& buffer) {
     if (one.parameter->name == buffer.name) one.is_stale = true;
 }
 
-op::ResultBlock Executor::run(std::string_view program, const op::StepBlock& step, Feeder* feeder) {
+op::ResultBlock Executor::run(op::ProgramKind program, const op::StepBlock& step, Feeder* feeder) {
   start(program, step, feeder);
   return finish();
 }
 
-void Executor::start(std::string_view program, const op::StepBlock& step, Feeder* feeder) {
+void Executor::start(op::ProgramKind program, const op::StepBlock& step, Feeder* feeder) {
   require(num_under_way_ < begin_ns_.size(), "two steps are under way at most");
   round_written();
   const Entry& entry = find(program);
@@ -80,7 +80,7 @@ void Executor::drain() {
     }
 }
 
-op::ResultBlock Executor::run_stepwise(std::string_view program, const op::StepBlock& step,
+op::ResultBlock Executor::run_stepwise(op::ProgramKind program, const op::StepBlock& step,
                                        Feeder* feeder, const After& after) {
   require(num_under_way_ == 0, "instructions are run one by one while nothing is under way");
   round_written();
@@ -96,7 +96,7 @@ op::ResultBlock Executor::run_stepwise(std::string_view program, const op::StepB
   return end(begin_ns);
 }
 
-op::ResultBlock Executor::run_watched(std::string_view program, const op::StepBlock& step,
+op::ResultBlock Executor::run_watched(op::ProgramKind program, const op::StepBlock& step,
                                       Feeder* feeder, const After& after) {
   require(num_under_way_ == 0, "a program is watched while nothing is under way");
   round_written();
@@ -127,18 +127,20 @@ HostView<const std::byte> Executor::read(const program::Buffer& buffer, std::int
   return backend_.read(buffer, parity);
 }
 
-HostView<std::byte> Executor::bytes(std::string_view program, std::string_view buffer,
+HostView<std::byte> Executor::bytes(op::ProgramKind program, std::string_view buffer,
                                     std::int64_t parity) {
   const program::Program& found = *find(program).program;
   const auto id = found.find_buffer(buffer);
-  if (!id) fail_internal(format("program {} has a buffer named {}", program, buffer));
+  if (!id)
+    fail_internal(format("program {} has a buffer named {}", op::to_string(program), buffer));
   return bytes(found.buffer(*id), parity);
 }
 
-const Executor::Entry& Executor::find(std::string_view program) const {
-  const auto has_name = [&](const Entry& entry) { return entry.program->name == program; };
-  const auto place = std::ranges::find_if(entries_, has_name);
-  if (place == entries_.end()) fail_internal(format("the bundle has a program named {}", program));
+const Executor::Entry& Executor::find(op::ProgramKind program) const {
+  const auto is_it = [&](const Entry& entry) { return entry.program->kind == program; };
+  const auto place = std::ranges::find_if(entries_, is_it);
+  if (place == entries_.end())
+    fail_internal(format("the bundle has a program named {}", op::to_string(program)));
   return *place;
 }
 

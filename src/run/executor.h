@@ -30,14 +30,13 @@ class Executor {
 
   const program::Bundle& bundle() const { return bundle_; }
 
-  /// Runs a program by name for the given step block. A step's parity is step mod 2.
-  op::ResultBlock run(std::string_view program, const op::StepBlock& step,
-                      Feeder* feeder = nullptr);
+  /// Runs a program of the bundle for the given step block. A step's parity is step mod 2.
+  op::ResultBlock run(op::ProgramKind program, const op::StepBlock& step, Feeder* feeder = nullptr);
 
   /// `run` in two halves. Where `runs_ahead`, the next step of a program may be started before this
   /// one is finished, so that a device never waits for the host; results come in the order of
   /// starts. After what throws, nothing that was started is left.
-  void start(std::string_view program, const op::StepBlock& step, Feeder* feeder = nullptr);
+  void start(op::ProgramKind program, const op::StepBlock& step, Feeder* feeder = nullptr);
   op::ResultBlock finish();
   /// False while steps are recorded.
   bool runs_ahead() const { return recorder_ == nullptr && backend_.runs_ahead(); }
@@ -48,14 +47,14 @@ class Executor {
   /// rank, or for ranks of one mesh: stages of a pipeline would wait for each other for ever. Same
   /// bits as `run`.
   using After = std::function<void(const program::Program&, std::size_t instruction)>;
-  op::ResultBlock run_stepwise(std::string_view program, const op::StepBlock& step, Feeder* feeder,
+  op::ResultBlock run_stepwise(op::ProgramKind program, const op::StepBlock& step, Feeder* feeder,
                                const After& after);
 
   /// As `run`, and calls `after` after each instruction while what it wrote is still there. Ranks
   /// and streams wait for each other as in `run`, so it ends where `run` does, also where a rank
   /// receives what another one makes later in its list; calls overlap (Backend::watch). Where a
   /// backend has one thread for all its streams it is `run_stepwise`.
-  op::ResultBlock run_watched(std::string_view program, const op::StepBlock& step, Feeder* feeder,
+  op::ResultBlock run_watched(op::ProgramKind program, const op::StepBlock& step, Feeder* feeder,
                               const After& after);
 
   /// From now on `run` writes down when its instructions ran; null: no more.
@@ -68,7 +67,7 @@ class Executor {
   /// InternalError when there is none. Parameters that are written so are rounded again, where the
   /// bundle keeps rounded copies of them, before the next program begins.
   HostView<std::byte> bytes(const program::Buffer& buffer, std::int64_t parity = 0);
-  HostView<std::byte> bytes(std::string_view program, std::string_view buffer,
+  HostView<std::byte> bytes(op::ProgramKind program, std::string_view buffer,
                             std::int64_t parity = 0);
   /// To read alone.
   HostView<const std::byte> read(const program::Buffer& buffer, std::int64_t parity = 0);
@@ -78,7 +77,7 @@ class Executor {
     const program::Program* program;
     ProgramId id;
   };
-  const Entry& find(std::string_view program) const;
+  const Entry& find(op::ProgramKind program) const;
   op::ResultBlock end(std::int64_t begin_ns);
   void note_written(const program::Buffer& buffer);
   void round_written();

@@ -215,7 +215,7 @@ std::string NonFinite::text() const {
   return format("{} (instruction {}) wrote {} into {}{}", name, *instruction, kind, where, more);
 }
 
-std::optional<NonFinite> find_non_finite(Executor& executor, std::string_view program,
+std::optional<NonFinite> find_non_finite(Executor& executor, op::ProgramKind program,
                                          const op::StepBlock& step, Feeder* feeder) {
   const Program& searched = executor.bundle().at(program);
   Search search(executor, searched, step);

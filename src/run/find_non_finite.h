@@ -35,7 +35,7 @@ struct NonFinite {
 /// do it (serial_order.h), whatever runs at the same time. Whatever the program decides, the update
 /// is not applied, so weights and moments stay as they are. None where everything is finite. With
 /// several ranks all call together, and each finds the first on itself.
-std::optional<NonFinite> find_non_finite(Executor& executor, std::string_view program,
+std::optional<NonFinite> find_non_finite(Executor& executor, op::ProgramKind program,
                                          const op::StepBlock& step, Feeder* feeder = nullptr);
 
 /// The first of what all ranks have found, with its rank, which is the lowest of those that have

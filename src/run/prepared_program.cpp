@@ -256,14 +256,14 @@ class Preparation {
         ExitCode::environment,
         format("one rank runs here; program {} reduces or gathers over group {} of {} ranks; plan "
                "for one rank, or start them all",
-               program_.name, group.name, group.members.size()));
+               op::to_string(program_.kind), group.name, group.members.size()));
   }
 
   [[noreturn]] void fail_peer(std::string_view does, Rank peer) const {
     throw UserError(ExitCode::environment,
                     format("one rank runs here; program {} {} rank {}; plan for one rank, or start "
                            "them all",
-                           program_.name, does, peer.index()));
+                           op::to_string(program_.kind), does, peer.index()));
   }
 
   const Program& program_;

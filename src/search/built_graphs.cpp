@@ -27,7 +27,7 @@ const graph::ModelGraphs& BuiltGraphs::of(std::int64_t layers, const plan::PlanS
 bool BuiltGraphs::has_equal_layers(const plan::PlanSpec& spec) {
   if (!question_.has_equal_layers || spec.pins.empty()) return question_.has_equal_layers;
   std::call_once(pins_once_, [&] {
-    const graph::Graph& train = of(question_.layers, spec).at("train");
+    const graph::Graph& train = of(question_.layers, spec).at(op::ProgramKind::train);
     // A model of few layers may have one of that name: some stages have more than the whole model.
     are_pins_alike_ =
         plan::unused_pins(train, spec.pins).empty() && plan::treat_layers_alike(train, spec.pins);
@@ -42,7 +42,8 @@ std::variant<std::vector<std::int64_t>, plan::Infeasible> BuiltGraphs::last_laye
   const Cut cut{spec.pipeline.stages, spec.pipeline.layers};
   const auto found = cuts_.find(cut);
   if (found != cuts_.end()) return found->second;
-  auto made = plan::balance_stages(of(layers, spec).at("train"), layers, spec.pipeline);
+  auto made =
+      plan::balance_stages(of(layers, spec).at(op::ProgramKind::train), layers, spec.pipeline);
   return cuts_.emplace(cut, std::move(made)).first->second;
 }
 

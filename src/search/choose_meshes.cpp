@@ -75,13 +75,14 @@ class MeshChooser {
   /// The best ones; of large jobs those that gain something.
   std::vector<Division> divisions() {
     const plan::PipelineSpec& pipeline = equal_.spec.pipeline;
-    DivisionSpec spec{.work_before = plan::flops_before(
-                          graphs_.of(question_.layers, equal_.spec).at("train"), question_.layers),
-                      .stages = static_cast<std::size_t>(pipeline.stages),
-                      .ranks = question_.ranks,
-                      .micros = micros_,
-                      .layers = pipeline.layers,
-                      .choices = choices()};
+    DivisionSpec spec{
+        .work_before = plan::flops_before(
+            graphs_.of(question_.layers, equal_.spec).at(op::ProgramKind::train), question_.layers),
+        .stages = static_cast<std::size_t>(pipeline.stages),
+        .ranks = question_.ranks,
+        .micros = micros_,
+        .layers = pipeline.layers,
+        .choices = choices()};
     std::erase_if(spec.choices, [&](std::int64_t ranks) { return !have_grid(ranks); });
     if (question_.ranks <= few_ranks) return best_divisions(spec, most_divisions_of_few);
     std::vector<Division> best = best_divisions(spec, most_divisions);

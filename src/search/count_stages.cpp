@@ -28,7 +28,7 @@ std::vector<std::int64_t> numbers_of_layers(const std::vector<std::int64_t>& las
 }
 
 CountedStage count_stage(const PlannedModel& planned, std::size_t stage) {
-  const graph::Graph& train = planned.model.at("train", MeshId(stage));
+  const graph::Graph& train = planned.model.at(op::ProgramKind::train, MeshId(stage));
   std::vector<LinearOnMesh> linears = linears_of(train, planned.plan);
   return {demand_of(train, planned.plan), 0,
           axonn_elements(linears, planned.plan.meshes[stage],
@@ -46,8 +46,8 @@ std::vector<AxisId> axes_of_cuts(const op::Sharding& sharding) {
 std::vector<CountedMessage> messages_of(const PlannedModel& planned) {
   std::vector<CountedMessage> messages;
   for (const plan::Edge& edge : planned.plan.edges) {
-    if (edge.graph != "train") continue;
-    const graph::Graph& sender = planned.model.at("train", edge.from);
+    if (edge.graph != op::ProgramKind::train) continue;
+    const graph::Graph& sender = planned.model.at(op::ProgramKind::train, edge.from);
     if (sender.value(*sender.find(edge.value)).role == graph::ValueRole::result) continue;
     const std::size_t element = size_bytes(op::element_dtype(edge.element, planned.plan.compute));
     messages.push_back(

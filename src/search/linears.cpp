@@ -88,7 +88,7 @@ std::vector<bool> values_with_gradients(const Graph& train) {
 }  // namespace
 
 std::vector<LinearOnMesh> linears_of(const Graph& train, const plan::Plan& plan) {
-  const plan::GraphShardings& shardings = plan.of(train.name, train.mesh);
+  const plan::GraphShardings& shardings = plan.of(train.kind, train.mesh);
   const Mesh& mesh = plan.meshes[train.mesh.index()];
   const std::vector<bool> has_gradient = values_with_gradients(train);
   std::vector<LinearOnMesh> linears;

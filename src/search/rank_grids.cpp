@@ -202,8 +202,8 @@ class GridCounter {
     const auto made = plan::make_plan(model, plan_.spec);
     if (!check(made)) return false;
     const plan::Plan& plan = std::get<plan::Plan>(made);
-    plan_.demand = demand_of(model.at("train"), plan);
-    std::vector<LinearOnMesh> linears = linears_of(model.at("train"), plan);
+    plan_.demand = demand_of(model.at(op::ProgramKind::train), plan);
+    std::vector<LinearOnMesh> linears = linears_of(model.at(op::ProgramKind::train), plan);
     const auto chunks = static_cast<double>(plan.batching.chunks);
     for (LinearOnMesh& linear : linears) {
       linear.input_elements *= chunks;
@@ -443,7 +443,7 @@ std::vector<Linear> linears_of_step(const Question& question, const PricedPlan& 
   const auto plan = std::get<plan::Plan>(plan::make_plan(model, priced.spec));
   const auto times = static_cast<double>(priced.accumulation * plan.batching.chunks);
   std::vector<Linear> linears;
-  for (const LinearOnMesh& linear : linears_of(model.at("train"), plan)) {
+  for (const LinearOnMesh& linear : linears_of(model.at(op::ProgramKind::train), plan)) {
     const auto& [m, k, n, is_transposed] = linear.sizes;
     linears.push_back({times * m, k, n, linears.size() % 2 == 1});
   }

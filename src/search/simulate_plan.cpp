@@ -96,7 +96,7 @@ class FewMicros {
     if (spec_.pipeline.stages_per_mesh > 1) micros += (micros_ - micros) % meshes_;
     plan::PlanSpec few = with_micros(spec_, micros);
     const program::Job job = compile_within(question_, few, memory_bytes_);
-    const auto simulation = simulate::simulate(job, "train", *question_.cluster);
+    const auto simulation = simulate::simulate(job, op::ProgramKind::train, *question_.cluster);
     auto prediction = simulate::predict_more(job, simulation, micros_);
     if (!prediction) return std::nullopt;
     spec_.memory_limit = few.memory_limit;
@@ -114,7 +114,8 @@ class FewMicros {
 
 Simulated simulate_whole(const Question& question, plan::PlanSpec& spec, double memory_bytes) {
   const program::Job job = compile_within(question, spec, memory_bytes);
-  const simulate::Simulation simulation = simulate::simulate(job, "train", *question.cluster);
+  const simulate::Simulation simulation =
+      simulate::simulate(job, op::ProgramKind::train, *question.cluster);
   return found(simulate::predict(job, simulation), simulation.is_bound, micros_of(spec),
                bytes_of_rank(job), memory_bytes);
 }

@@ -19,11 +19,12 @@ namespace {
 /// So many instructions of all ranks are followed rather than those of one rank of each class.
 constexpr std::int64_t most_instructions_of_all_ranks = 1'000'000;
 
-std::size_t find_program(const program::Job& job, std::string_view name) {
+std::size_t find_program(const program::Job& job, op::ProgramKind kind) {
   const std::vector<program::Program>& programs = job.classes.at(0).programs;
-  const auto found = std::ranges::find(programs, name, &program::Program::name);
+  const auto found = std::ranges::find(programs, kind, &program::Program::kind);
   if (found == programs.end())
-    throw UserError(ExitCode::bad_config, format("the job has no program '{}'", name));
+    throw UserError(ExitCode::bad_config,
+                    format("the job has no program '{}'", op::to_string(kind)));
   return static_cast<std::size_t>(found - programs.begin());
 }
 
@@ -50,7 +51,7 @@ class Simulator {
         links_(cluster) {
     for (std::size_t i = 0; i < job.classes.size(); ++i)
       tracks_.push_back(make_track(cluster, job.classes[i].programs[program], meetings.classes[i]));
-    result_.program = job.classes.at(0).programs[program].name;
+    result_.program = job.classes.at(0).programs[program].kind;
     result_.num_ranks = static_cast<std::int64_t>(job.ranks.size());
     ranks_of_class_.resize(job.classes.size());
     for (const program::Binding& binding : job.ranks) {
@@ -114,7 +115,7 @@ class Simulator {
 
 }  // namespace
 
-Simulation simulate(const program::Job& job, std::string_view program,
+Simulation simulate(const program::Job& job, op::ProgramKind program,
                     const machine::Cluster& cluster, Follow follow) {
   machine::require_ranks(cluster, static_cast<std::int64_t>(job.ranks.size()));
   const std::size_t place = find_program(job, program);

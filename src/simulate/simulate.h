@@ -34,7 +34,7 @@ struct SimulatedRank {
 };
 
 struct Simulation {
-  std::string program;
+  op::ProgramKind program = op::ProgramKind::train;
   std::vector<SimulatedRank> ranks;  // by rank
   /// Groups of one class take different times, and the slowest stands for all of them.
   bool is_bound = false;
@@ -54,7 +54,7 @@ class NeverEnds : public UserError {
 /// Errors: UserError(does_not_fit) where the machine has fewer ranks; UserError(bad_config) where
 /// it has no rate for a product or where the job has no such program; UserError(numeric_stop)
 /// where its rates give a time that is not finite; NeverEnds.
-Simulation simulate(const program::Job& job, std::string_view program,
+Simulation simulate(const program::Job& job, op::ProgramKind program,
                     const machine::Cluster& cluster, Follow follow = Follow::automatic);
 
 /// The same where it is known who meets whom; of the program at this place of each bundle.

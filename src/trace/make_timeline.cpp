@@ -36,7 +36,7 @@ Timeline make_timeline(const std::vector<Recording>& recordings,
   for (std::size_t rank = 0; rank < recordings.size(); ++rank) {
     const Recording& recording = recordings[rank];
     const program::Program program = program_of(Rank(rank));
-    timeline.program = program.name;
+    timeline.program = program.kind;
     RankTimeline made{
         rank, place_of(program), recording.host, program.streams, describe_work(program), {}};
     for (const RecordedRun& run : recording.runs) {

@@ -47,7 +47,10 @@ class Reader {
     const Json* const own = json.find("fourfold");
     if (own == nullptr) fail("is no trace of Fourfold");
     if (integer(*own, "version") != 1) fail("was written by another version of Fourfold");
-    result.timeline.program = text(*own, "program");
+    const std::string& program = text(*own, "program");
+    const auto kind = op::parse_program_kind(program);
+    if (!kind) fail_event(format("has the unknown program {}", program));
+    result.timeline.program = *kind;
     read_ranks(list(*own, "ranks"), 0, result.timeline);
     if (own->find("predicted") == nullptr) return;
     result.predicted = Timeline{result.timeline.program, {}};

@@ -5,10 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
+#include "op/program_kind.h"
 #include "trace/interval.h"
 
 namespace fourfold::trace {
@@ -24,12 +23,12 @@ class Recorder {
  public:
   /// Records `num_runs` runs of the program, after `num_skipped` that bring memory and caches in.
   /// Allocates and touches 16 bytes an instruction and run.
-  Recorder(std::string program, std::size_t num_instructions, std::size_t num_skipped,
+  Recorder(op::ProgramKind program, std::size_t num_instructions, std::size_t num_skipped,
            std::size_t num_runs);
 
   /// A program begins: where the times of its instructions go; empty when it is none of those to
   /// be recorded. Neither allocates nor waits, as all that is called while a program runs.
-  std::span<Interval> begin_run(std::string_view program, std::int64_t step);
+  std::span<Interval> begin_run(op::ProgramKind program, std::int64_t step);
   /// It has ended.
   void end_run(Interval whole);
 
@@ -39,7 +38,7 @@ class Recorder {
   std::span<const RecordedRun> runs() const { return std::span(runs_).first(num_recorded_); }
 
  private:
-  std::string program_;
+  op::ProgramKind program_;
   std::size_t num_skipped_;
   std::vector<RecordedRun> runs_;
   std::size_t num_recorded_ = 0;

@@ -74,7 +74,7 @@ struct Operation {
 };
 
 struct Summary {
-  std::string program;
+  op::ProgramKind program = op::ProgramKind::train;
   std::int64_t first_step = 0, last_step = 0, num_steps = 0;
   double step_s = 0, shortest_step_s = 0, longest_step_s = 0;  // over ranks and steps
   std::vector<PartOverRanks> parts;

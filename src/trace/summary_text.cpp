@@ -225,11 +225,12 @@ Json to_json(const std::vector<Operation>& operations) {
 
 std::string to_text(const Summary& summary) {
   const bool many = summary.ranks.size() > 1;
-  std::string text = format(
-      "{}: {} step{} ({} to {}) on {} rank{}; a step takes {} ({} to {})\n\n", summary.program,
-      summary.num_steps, summary.num_steps == 1 ? "" : "s", summary.first_step, summary.last_step,
-      summary.ranks.size(), many ? "s" : "", format_duration(summary.step_s),
-      format_duration(summary.shortest_step_s), format_duration(summary.longest_step_s));
+  std::string text =
+      format("{}: {} step{} ({} to {}) on {} rank{}; a step takes {} ({} to {})\n\n",
+             op::to_string(summary.program), summary.num_steps, summary.num_steps == 1 ? "" : "s",
+             summary.first_step, summary.last_step, summary.ranks.size(), many ? "s" : "",
+             format_duration(summary.step_s), format_duration(summary.shortest_step_s),
+             format_duration(summary.longest_step_s));
   text += parts_table(summary);
   if (!summary.traffic.empty()) text += "\n" + traffic_table(summary);
   if (many) text += "\n" + ranks_table(summary) + "\n" + verdict(summary);
@@ -241,7 +242,7 @@ std::string to_text(const Summary& summary) {
 Json to_json(const Summary& summary) {
   Json ranks = Json::array();
   for (const RankSummary& rank : summary.ranks) ranks.push(to_json(rank));
-  return Json::object({{"program", summary.program},
+  return Json::object({{"program", std::string(op::to_string(summary.program))},
                        {"first_step", summary.first_step},
                        {"last_step", summary.last_step},
                        {"num_steps", summary.num_steps},

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "op/program_kind.h"
 #include "trace/interval.h"
 
 namespace fourfold::trace {
@@ -75,7 +76,7 @@ struct RankTimeline {
 
 /// All times are on one clock, whose zero is the beginning of the first step of all ranks.
 struct Timeline {
-  std::string program;              // "train"
+  op::ProgramKind program = op::ProgramKind::train;
   std::vector<RankTimeline> ranks;  // by rank
   bool operator==(const Timeline&) const = default;
 };

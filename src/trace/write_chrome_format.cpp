@@ -37,8 +37,9 @@ struct Member {
 class Writer {
  public:
   std::string text(const Timeline& timeline, const Timeline* predicted) && {
-    Json head = Json::object(
-        {{"version", 1}, {"program", timeline.program}, {"ranks", description(timeline)}});
+    Json head = Json::object({{"version", 1},
+                              {"program", std::string(op::to_string(timeline.program))},
+                              {"ranks", description(timeline)}});
     if (predicted != nullptr) head.set("predicted", description(*predicted));
     text_ =
         format("{{\"displayTimeUnit\":\"ms\",\n\"fourfold\":{},\n\"traceEvents\":[\n", head.dump());

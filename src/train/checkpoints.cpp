@@ -31,7 +31,7 @@ Checkpoints::Checkpoints(const CheckpointSpec& spec, checkpoint::Store& store,
       tell_(std::move(tell)),
       saver_(store, world),
       last_begin_(Clock::now()) {
-  if (spec.is_on()) saver_.reserve(executor.bundle().at("train"));
+  if (spec.is_on()) saver_.reserve(executor.bundle().at(op::ProgramKind::train));
 }
 
 Checkpoints::~Checkpoints() {
@@ -153,7 +153,7 @@ void Checkpoints::start(const Place& place) {
   last_begin_ = Clock::now();
   set_facts(facts_, place);
   if (before_save_) before_save_();
-  saver_.start(facts_, executor_.bundle().at("train"),
+  saver_.start(facts_, executor_.bundle().at(op::ProgramKind::train),
                [this](const program::Buffer& buffer) { return executor_.read(buffer); });
 }
 

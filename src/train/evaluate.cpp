@@ -52,7 +52,7 @@ std::optional<Evaluation> evaluate(run::Executor& executor, const data::Source& 
                                    EvaluationSize size, const std::function<bool()>& must_end) {
   const auto begin = std::chrono::steady_clock::now();
   ValidationFeeder feeder(source);
-  const program::Program& program = executor.bundle().at("evaluate");
+  const program::Program& program = executor.bundle().at(op::ProgramKind::evaluate);
   const std::int64_t in_run = program.feeds.micros * program.feeds.samples;
   const std::int64_t samples = source.validation_samples();
   const std::int64_t total = (samples + size.batch_samples - 1) / size.batch_samples;
@@ -67,7 +67,8 @@ std::optional<Evaluation> evaluate(run::Executor& executor, const data::Source& 
       if (must_end && must_end()) return std::nullopt;
       feeder.set_range(first, end);
       // What is drawn for a sample is the same in every evaluation, and on every grid.
-      const op::ResultBlock result = executor.run("evaluate", {.first_sample = first}, &feeder);
+      const op::ResultBlock result =
+          executor.run(op::ProgramKind::evaluate, {.first_sample = first}, &feeder);
       loss_sum += result.loss_sum;
       items += result.valid_count;
       correct += result.correct_count;

@@ -15,9 +15,9 @@ double PictureBound::bits() const {
 PictureBound bound_of_pictures(run::Executor& executor, const data::Source& source,
                                std::int64_t times, std::optional<std::int64_t> most,
                                const OnBound& on_bound) {
-  constexpr const char* name = "bound";
+  constexpr op::ProgramKind kind = op::ProgramKind::bound;
   ValidationFeeder feeder(source);
-  const program::Program& program = executor.bundle().at(name);
+  const program::Program& program = executor.bundle().at(kind);
   const std::int64_t in_batch = program.feeds.micros * program.feeds.samples;
   const std::int64_t total = validation_batches(program, source);
   std::optional<std::int64_t> wanted;
@@ -32,7 +32,7 @@ PictureBound bound_of_pictures(run::Executor& executor, const data::Source& sour
     feeder.set_range(batch * in_batch);
     std::int64_t valid = 0;
     for (std::int64_t time = 0; time < times; ++time) {
-      const op::ResultBlock result = executor.run(name,
+      const op::ResultBlock result = executor.run(kind,
                                                   {.step = time,
                                                    .first_sample = batch * in_batch,
                                                    .index = static_cast<std::int32_t>(time)},

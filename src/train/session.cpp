@@ -79,7 +79,7 @@ Session::Session(const TrainSpec& spec, const RunFacts& facts, run::Executor& ex
       feeder_(source) {}
 
 void Session::init() {
-  executor_.run("init", {.seed = spec_.seed});
+  executor_.run(op::ProgramKind::init, {.seed = spec_.seed});
 }
 
 struct Session::Standing {
@@ -90,7 +90,7 @@ struct Session::Standing {
 
 TrainResult Session::train(const Course& course) {
   const std::int64_t end = std::min(course.stop_at.value_or(spec_.steps), spec_.steps);
-  const program::Feeds& feeds = executor_.bundle().at("train").feeds;
+  const program::Feeds& feeds = executor_.bundle().at(op::ProgramKind::train).feeds;
   StepChecks checks(spec_, facts_, executor_, world_, observers_);
   Standing standing{.totals = {}, .best = facts_.best};
   if (course.checkpoints != nullptr) {
@@ -130,7 +130,7 @@ TrainResult Session::train(const Course& course) {
 
 void Session::conclude(StepMetrics metrics, const op::Votes& votes, bool is_followed,
                        const Course& course, Standing& standing) {
-  const program::Feeds& feeds = executor_.bundle().at("train").feeds;
+  const program::Feeds& feeds = executor_.bundle().at(op::ProgramKind::train).feeds;
   const std::int64_t done = metrics.step,
                      end = std::min(course.stop_at.value_or(spec_.steps), spec_.steps);
   Checkpoints* const checkpoints = course.checkpoints;
@@ -169,7 +169,7 @@ void Session::conclude(StepMetrics metrics, const op::Votes& votes, bool is_foll
 }
 
 op::StepBlock Session::block_of(std::int64_t step) const {
-  const program::Feeds& feeds = executor_.bundle().at("train").feeds;
+  const program::Feeds& feeds = executor_.bundle().at(op::ProgramKind::train).feeds;
   return {.step = step,
           .seed = spec_.seed,
           .lr = schedule::learning_rate(spec_.schedule, spec_.steps, step),
@@ -179,7 +179,7 @@ op::StepBlock Session::block_of(std::int64_t step) const {
 op::StepBlock Session::start(std::int64_t step, const Checkpoints* checkpoints) {
   op::StepBlock block = block_of(step);
   if (checkpoints != nullptr) block.vote = checkpoints->vote().packed();
-  executor_.start("train", block, &feeder_);
+  executor_.start(op::ProgramKind::train, block, &feeder_);
   return block;
 }
 
@@ -230,7 +230,7 @@ bool Session::look_at_state(StepMetrics& metrics, const Course& course) {
   if (is_evaluation_due(metrics.step)) {
     for (Observer* observer : observers_) observer->evaluating(metrics.step);
     const bool is_last = metrics.step == spec_.steps;
-    const program::Feeds& feeds = executor_.bundle().at("train").feeds;
+    const program::Feeds& feeds = executor_.bundle().at(op::ProgramKind::train).feeds;
     std::optional<StopLooks> looks;
     if (course.checkpoints != nullptr) looks.emplace(*course.checkpoints);
     metrics.evaluation =
@@ -267,7 +267,7 @@ void Session::stop(const op::StepBlock& block, const op::ResultBlock& result) {
 }
 
 std::string Session::find_cause(const op::StepBlock& block) {
-  const auto found = run::find_non_finite(executor_, "train", block, &feeder_);
+  const auto found = run::find_non_finite(executor_, op::ProgramKind::train, block, &feeder_);
   std::optional<std::string> text;
   if (world_ != nullptr)
     text = run::first_of_all(found, *world_);

@@ -20,7 +20,7 @@ StepChecks::StepChecks(const TrainSpec& spec, const RunFacts& facts, run::Execut
   compute_s_.resize(Stragglers::interval_steps * world->size());
   if (spec.replica_check_steps > 0)
     replicas_.emplace(
-        executor.bundle().at("train"),
+        executor.bundle().at(op::ProgramKind::train),
         [&executor](const program::Buffer& buffer) { return executor.read(buffer); }, *world);
 }
 
@@ -57,7 +57,7 @@ std::optional<std::string> StepChecks::look_at_loss(const StepMetrics& metrics,
                                                     const op::StepBlock& block) {
   const auto spike = spikes_.look(metrics.loss);
   if (!spike) return std::nullopt;
-  const program::Feeds& feeds = executor_.bundle().at("train").feeds;
+  const program::Feeds& feeds = executor_.bundle().at(op::ProgramKind::train).feeds;
   std::string text = format(
       "the loss of step {} is {:.4f}, above {:.4f} + {} x {:.4f}, the median and the deviation "
       "of the {} steps before; its samples are {} to {} of the run",

@@ -80,7 +80,7 @@ double TokenScores::mean_loss() const {
 
 TokenScores score_tokens(const Windows& windows, run::Executor& executor, bool keeps_logits,
                          const std::function<void(std::int64_t)>& progress) {
-  const program::Program& program = executor.bundle().at("evaluate");
+  const program::Program& program = executor.bundle().at(op::ProgramKind::evaluate);
   TokenScores scores;
   Capture losses(program, "loss");
   std::optional<Capture> logits;
@@ -88,10 +88,11 @@ TokenScores score_tokens(const Windows& windows, run::Executor& executor, bool k
   const std::int64_t batch = program.feeds.micros * program.feeds.samples;
   for (std::int64_t window = 0; window < windows.count(); window += batch) {
     WindowFeeder feeder(windows, window);
-    executor.run_stepwise("evaluate", {}, &feeder, [&](const auto& p, std::size_t instruction) {
-      losses.after(p, instruction, executor);
-      if (logits) logits->after(p, instruction, executor);
-    });
+    executor.run_stepwise(op::ProgramKind::evaluate, {}, &feeder,
+                          [&](const auto& p, std::size_t instruction) {
+                            losses.after(p, instruction, executor);
+                            if (logits) logits->after(p, instruction, executor);
+                          });
     const std::int64_t places =
         std::min(batch * windows.length(), windows.labels() - window * windows.length());
     for (std::int64_t i = 0; i < places; ++i)

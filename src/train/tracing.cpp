@@ -14,7 +14,7 @@
 namespace fourfold::train {
 namespace {
 
-constexpr const char* traced = "train";
+constexpr op::ProgramKind traced = op::ProgramKind::train;
 
 }  // namespace
 

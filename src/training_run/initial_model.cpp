@@ -29,7 +29,7 @@ void check_initial_model(const job::Job& job, const data::Source& source) {
 
 void load_initial_model(const job::Job& job, run::Executor& executor) {
   const rundir::TrainedModel model = rundir::open_trained_model(job.config.init_from, std::nullopt);
-  checkpoint::load_model(*model.parameters, executor.bundle().at("train"),
+  checkpoint::load_model(*model.parameters, executor.bundle().at(op::ProgramKind::train),
                          [&](const program::Buffer& b) { return executor.bytes(b); });
 }
 

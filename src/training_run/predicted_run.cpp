@@ -74,7 +74,8 @@ std::optional<PredictedStep> predict_step(const job::Job& job, screen::Log& log)
   const machine::Cluster cluster =
       job::machine_of(job.config, {.ranks = job.ranks(), .of_host = job.ranks()}).cluster;
   try {
-    const simulate::Simulation simulation = simulate::simulate(job.programs, "train", cluster);
+    const simulate::Simulation simulation =
+        simulate::simulate(job.programs, op::ProgramKind::train, cluster);
     PredictedStep step{cluster.name, simulation.step_s, 0, {}};
     step.timeline =
         simulate::to_timeline(job.programs, simulation, run::describe_rank,

@@ -218,8 +218,8 @@ std::optional<checkpoint::Found> bring_back(const TrainingRun& run, checkpoint::
         *run.start.point, store,
         {.check = run.request.check_older,
          .warn = [&](const std::string& text) { run.log.warn(text); }},
-        executor.bundle().at("train"), [&](const program::Buffer& b) { return executor.bytes(b); },
-        world);
+        executor.bundle().at(op::ProgramKind::train),
+        [&](const program::Buffer& b) { return executor.bytes(b); }, world);
   // Nothing is written before all ranks are there. A stop that was asked for until now ends them
   // all; a later one is taken at the first step.
   run.stop.begin_saving();
@@ -316,7 +316,8 @@ train::TraceSpec trace_spec(const TrainingRun& run, StepsBeside* beside) {
           .path = path,
           .program_of =
               [&](Rank rank) {
-                return job::bundle_of(run.job, static_cast<std::int64_t>(rank.index())).at("train");
+                return job::bundle_of(run.job, static_cast<std::int64_t>(rank.index()))
+                    .at(op::ProgramKind::train);
               },
           .predicted = beside == nullptr ? nullptr : &run.predicted->timeline,
           .written =

@@ -41,28 +41,30 @@ class BundleCheck {
   }
 
   void check_programs() {
-    std::set<std::string> names;
+    std::set<op::ProgramKind> kinds;
     for (const Program& program : bundle_.programs) {
       const Program& first = bundle_.programs.front();
-      if (!names.insert(program.name).second)
-        fault("bundle", format("{}: two programs have this name", program.name));
+      if (!kinds.insert(program.kind).second)
+        fault("bundle", format("{}: two programs have this name", to_string(program.kind)));
       if (program.rank != first.rank || program.world != first.world ||
           program.meshes != first.meshes)
-        fault("bundle",
-              format("{}: its rank or meshes differ from those of {}", program.name, first.name));
+        fault("bundle", format("{}: its rank or meshes differ from those of {}",
+                               to_string(program.kind), to_string(first.kind)));
       if (program.persistent_bytes > bundle_.persistent_bytes ||
           program.transient_bytes > bundle_.transient_bytes)
-        fault("bundle", format("{}: it needs {} + {} bytes, the bundle has {} + {}", program.name,
-                               program.persistent_bytes, program.transient_bytes,
-                               bundle_.persistent_bytes, bundle_.transient_bytes));
+        fault("bundle",
+              format("{}: it needs {} + {} bytes, the bundle has {} + {}", to_string(program.kind),
+                     program.persistent_bytes, program.transient_bytes, bundle_.persistent_bytes,
+                     bundle_.transient_bytes));
     }
   }
 
   void check_same(const Program& program, const Buffer& buffer) {
     const auto [place, inserted] = known_.try_emplace(buffer.name, Known{&buffer, &program});
     if (!inserted && !(*place->second.buffer == buffer))
-      fault("bundle", format("{}: persistent buffer {} is not what it is in {}", program.name,
-                             buffer.name, place->second.program->name));
+      fault("bundle",
+            format("{}: persistent buffer {} is not what it is in {}", to_string(program.kind),
+                   buffer.name, to_string(place->second.program->kind)));
   }
 
   void check_overlap() {
@@ -78,8 +80,8 @@ class BundleCheck {
       if (furthest.buffer != nullptr && known.buffer->offset_bytes < end &&
           known.program != furthest.program)
         fault("persistent-overlap",
-              format("{}: {} shares persistent bytes with {} of {}", known.program->name,
-                     known.buffer->name, furthest.buffer->name, furthest.program->name));
+              format("{}: {} shares persistent bytes with {} of {}", to_string(known.program->kind),
+                     known.buffer->name, furthest.buffer->name, to_string(furthest.program->kind)));
       if (known.buffer->offset_bytes + known.buffer->space_bytes() > end) {
         end = known.buffer->offset_bytes + known.buffer->space_bytes();
         furthest = known;
@@ -88,11 +90,11 @@ class BundleCheck {
   }
 
   void check_init() {
-    const Program* init = bundle_.find("init");
+    const Program* init = bundle_.find(op::ProgramKind::init);
     if (init == nullptr) return;
     for (const auto& [name, known] : known_)
       if (is_initialised(known.buffer->role) && !init->find_buffer(name))
-        fault("bundle", format("{}: nothing initialises {} {}", known.program->name,
+        fault("bundle", format("{}: nothing initialises {} {}", to_string(known.program->kind),
                                to_string(known.buffer->role), name));
   }
 
@@ -102,8 +104,8 @@ class BundleCheck {
       if (known.buffer->role == BufferRole::rounded)
         for (const Program& program : bundle_.programs)
           if (program.find_buffer(rounded_name(name)) && !program.find_buffer(name))
-            fault("bundle", format("{}: it has {} without its rounded copy", program.name,
-                                   rounded_name(name)));
+            fault("bundle", format("{}: it has {} without its rounded copy",
+                                   to_string(program.kind), rounded_name(name)));
   }
 
   const Bundle& bundle_;

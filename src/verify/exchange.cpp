@@ -148,7 +148,7 @@ std::string CheckedJob::place(std::size_t rank, std::size_t program,
                               std::size_t instruction) const {
   const Program& of = classes[class_of[rank]].bundle->programs[program];
   const Task* task = task_of(of, instruction);
-  return format("rank {}: {}: {}: instruction {} ({})", rank, of.name,
+  return format("rank {}: {}: {}: instruction {} ({})", rank, to_string(of.kind),
                 task == nullptr ? "outside of all tasks" : short_text(*task), instruction,
                 short_text(of, of.instructions[instruction]));
 }

@@ -78,7 +78,7 @@ class MemoryCheck {
   }
 
  private:
-  bool is_init() const { return program_.name == "init"; }
+  bool is_init() const { return program_.kind == op::ProgramKind::init; }
 
   void define_at_start(BufferId id) {
     const Buffer& buffer = program_.buffer(id);

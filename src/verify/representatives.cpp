@@ -65,7 +65,7 @@ class Choice {
 /// All of a program but its instructions and tasks.
 Program frame_of(const Program& program) {
   Program frame;
-  frame.name = program.name;
+  frame.kind = program.kind;
   frame.rank = program.rank;
   frame.world = program.world;
   frame.meshes = program.meshes;

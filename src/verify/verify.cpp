@@ -10,8 +10,8 @@
 namespace fourfold::verify {
 
 void Report::fault(std::string_view rule, std::string_view message) {
-  faults_.push_back(
-      {std::string(rule), std::nullopt, format("{}: {}", program_.name, message), std::nullopt});
+  faults_.push_back({std::string(rule), std::nullopt,
+                     format("{}: {}", to_string(program_.kind), message), std::nullopt});
 }
 
 void Report::fault(std::string_view rule, std::size_t instruction, std::string_view message) {
@@ -21,10 +21,11 @@ void Report::fault(std::string_view rule, std::size_t instruction, std::string_v
       task = short_text(candidate);
       break;
     }
-  faults_.push_back({std::string(rule), instruction,
-                     format("{}: {}: instruction {} ({}): {}", program_.name, task, instruction,
-                            short_text(program_, program_.instructions[instruction]), message),
-                     std::nullopt});
+  faults_.push_back(
+      {std::string(rule), instruction,
+       format("{}: {}: instruction {} ({}): {}", to_string(program_.kind), task, instruction,
+              short_text(program_, program_.instructions[instruction]), message),
+       std::nullopt});
 }
 
 std::vector<Fault> verify(const Program& program) {

@@ -375,11 +375,13 @@ class JobCheck {
     if (bundle.programs.empty()) fault(rank, "bundle", "it has no programs");
     for (const Program& program : bundle.programs) {
       if (program.rank != rank)
-        fault(rank, "bundle",
-              format("{} is the program of rank {}", program.name, program.rank.index()));
+        fault(
+            rank, "bundle",
+            format("{} is the program of rank {}", to_string(program.kind), program.rank.index()));
       if (program.world != static_cast<std::int64_t>(world_))
         fault(rank, "bundle",
-              format("{} is for {} ranks, the job has {}", program.name, program.world, world_));
+              format("{} is for {} ranks, the job has {}", to_string(program.kind), program.world,
+                     world_));
     }
     if (faults_.size() == before && !job_.classes.empty())
       compare_tables(rank, *job_.classes[0].bundle, bundle);
@@ -395,13 +397,14 @@ class JobCheck {
     }
     for (std::size_t i = 0; i < first.programs.size(); ++i) {
       const Program &one = first.programs[i], &other = bundle.programs[i];
-      if (one.name != other.name)
+      if (one.kind != other.kind)
         fault(rank, "bundle",
-              format("program {} is {}, that of rank {} is {}", i, other.name, one.rank.index(),
-                     one.name));
+              format("program {} is {}, that of rank {} is {}", i, to_string(other.kind),
+                     one.rank.index(), to_string(one.kind)));
       if (one.meshes != other.meshes)
         fault(rank, "bundle",
-              format("{}: its meshes are not those of rank {}", other.name, one.rank.index()));
+              format("{}: its meshes are not those of rank {}", to_string(other.kind),
+                     one.rank.index()));
     }
   }
 
@@ -467,7 +470,7 @@ class JobCheck {
       std::vector<BufferId> padded = proved.skeletons[p].values.with_padding;
       if (padded.empty()) continue;
       Program own;  // all that tells where padding begins
-      own.name = program.name;
+      own.kind = program.kind;
       own.rank = rank;
       own.world = program.world;
       own.meshes = program.meshes;
@@ -479,7 +482,7 @@ class JobCheck {
         if (sizes_without_padding(first_claims, id) != sizes_without_padding(own_claims, id))
           fault(rank, "class",
                 format("{}: {} is padded elsewhere than on rank {}, where zero is read as padding",
-                       program.name, program.buffer(id).name, program.rank.index()));
+                       to_string(program.kind), program.buffer(id).name, program.rank.index()));
     }
   }
 

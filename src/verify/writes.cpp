@@ -107,7 +107,7 @@ bool may_write(const Instruction& instruction, BufferId buffer, BufferRole role,
 }  // namespace
 
 void check_writes(const Program& program, Report& report) {
-  const bool is_init = program.name == "init";
+  const bool is_init = program.kind == op::ProgramKind::init;
   const bool updates =
       std::any_of(program.instructions.begin(), program.instructions.end(), updates_parameters);
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {

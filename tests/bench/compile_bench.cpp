@@ -71,7 +71,7 @@ Times measure(const Case& wanted) {
   require(verify::verify(job).empty(), "the step is sound");
   Times times{0, compiled_s - begin_s, cpu_s() - compiled_s};
   for (const program::Bundle& bundle : job.classes)
-    times.instructions += bundle.at("train").instructions.size();
+    times.instructions += bundle.at(op::ProgramKind::train).instructions.size();
   return times;
 }
 

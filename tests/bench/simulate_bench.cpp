@@ -22,7 +22,7 @@ struct Cost {
 
 Cost cost_of(const program::Job& job, const machine::Cluster& cluster) {
   const double begin_s = cpu_s();
-  const simulate::Simulation simulation = simulate::simulate(job, "train", cluster);
+  const simulate::Simulation simulation = simulate::simulate(job, op::ProgramKind::train, cluster);
   const double simulated_s = cpu_s();
   require(simulation.ranks.size() == 1, "one rank stands for all");
   require(simulate::predict(job, simulation).step_s > 0, "the step takes time");
@@ -45,7 +45,7 @@ void run() {
       least->simulate_s = std::min(least->simulate_s, cost.simulate_s);
       least->predict_s = std::min(least->predict_s, cost.predict_s);
     }
-    const std::size_t count = job.classes[0].at("train").instructions.size();
+    const std::size_t count = job.classes[0].at(op::ProgramKind::train).instructions.size();
     std::printf("| %ld | %zu | %.3f s | %.0f ns | %.3f s |\n", ranks, count, least->simulate_s,
                 1e9 * least->simulate_s / static_cast<double>(count), least->predict_s);
     std::fflush(stdout);

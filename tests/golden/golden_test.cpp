@@ -28,7 +28,7 @@ struct Case {
 
 std::vector<const program::Buffer*> averages_of(const test::SmallRun& run) {
   std::vector<const program::Buffer*> averages;
-  for (const program::Buffer& buffer : run.bundle().at("train").buffers)
+  for (const program::Buffer& buffer : run.bundle().at(op::ProgramKind::train).buffers)
     if (buffer.role == program::BufferRole::average) averages.push_back(&buffer);
   return averages;
 }
@@ -68,8 +68,8 @@ TEST_P(GoldenRun, ten_steps_equal_pytorch) {
         gradients[b->name] = run.doubles("gradient/" + b->name);
     };
     const auto result = run.executor().run_stepwise(
-        "train", test::SmallRun::block(static_cast<std::int64_t>(step), lr[step], 1), &feeder,
-        keep_gradients);
+        op::ProgramKind::train, test::SmallRun::block(static_cast<std::int64_t>(step), lr[step], 1),
+        &feeder, keep_gradients);
     EXPECT_EQ(result.applied, 1);
     const auto valid = static_cast<double>(result.valid_count);
     EXPECT_LE(std::abs(result.loss_sum / valid - loss[step]), loss_bound * std::abs(loss[step]))
@@ -157,8 +157,8 @@ TEST(GoldenSamples, of_a_unet_equal_those_of_a_python_reference) {
         const generate::PictureSpec spec{
             .count = 4, .steps = 4, .seed = 1, .label = std::nullopt, .num_labels = 5};
         generate::make_pictures(spec, run.executor());
-        const auto id = run.bundle().at("denoise").find_buffer("denoised");
-        const auto got = run.doubles(run.bundle().at("denoise").buffer(id.value()));
+        const auto id = run.bundle().at(op::ProgramKind::denoise).find_buffer("denoised");
+        const auto got = run.doubles(run.bundle().at(op::ProgramKind::denoise).buffer(id.value()));
         const auto expected = golden.tensor<double>(is_ddim ? "samples/ddim" : "samples/ddpm");
         EXPECT_LE(relative_error(got, expected, 0), compute == DType::f64 ? 1e-11 : 1e-4)
             << file << (is_ddim ? " ddim" : " ddpm");
@@ -176,7 +176,7 @@ Gradients first_gradients(const Golden& golden, const test::RunSetup& setup) {
   Gradients gradients;
   test::FixedFeeder feeder = golden.batch(0);
   const auto result =
-      run.executor().run_stepwise("train", test::SmallRun::block(0, 0, 1), &feeder,
+      run.executor().run_stepwise(op::ProgramKind::train, test::SmallRun::block(0, 0, 1), &feeder,
                                   [&](const program::Program& p, std::size_t i) {
                                     if (program::name(p.instructions[i]) != "update_control")
                                       return;

@@ -112,7 +112,7 @@ namespace {
 /// with what differentiates the node's first output.
 class Differentiated {
  public:
-  explicit Differentiated(const op::Example& example) : builder_("train") {
+  explicit Differentiated(const op::Example& example) : builder_(op::ProgramKind::train) {
     const op::Operands operands = op::operands(example.op);
     std::vector<graph::ValueId> reads;
     for (std::size_t i = 0; i < example.reads.size(); ++i) {

@@ -43,7 +43,7 @@ std::vector<std::tuple<std::string, std::string, std::string, std::int64_t>> byt
     const RunSetup& setup) {
   std::vector<std::tuple<std::string, std::string, std::string, std::int64_t>> all;
   const program::Job job = GridRun::compile_job(setup, {{"join_collectives"}, {}});
-  for (const program::Traffic& entry : program::traffic(job.classes[0].at("train")))
+  for (const program::Traffic& entry : program::traffic(job.classes[0].at(op::ProgramKind::train)))
     all.emplace_back(entry.axis, entry.kind, entry.label, entry.payload_bytes);
   return all;
 }

@@ -193,10 +193,10 @@ TEST(Equivalence, of_replicas_at_every_step) {
   std::mutex mutex;
   std::map<std::string, std::set<std::uint64_t>> digests;  // by step and tensor
   grid.run([&](GridRun::RankRun& rank) {
-    rank.executor.run("init", test::SmallRun::block(0, 0, 1));
+    rank.executor.run(op::ProgramKind::init, test::SmallRun::block(0, 0, 1));
     auto feeder = test::random_batch(setup);
     for (std::int64_t step = 0; step < 3; ++step) {
-      rank.executor.run("train", test::SmallRun::block(step, test::lr, 1), &feeder);
+      rank.executor.run(op::ProgramKind::train, test::SmallRun::block(step, test::lr, 1), &feeder);
       for (const auto& [name, digest] : GridRun::digests(rank)) {
         const std::lock_guard lock(mutex);
         digests[format("step {} {}", step, name)].insert(digest);

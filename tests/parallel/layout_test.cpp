@@ -29,7 +29,7 @@ constexpr std::int64_t samples = 6, length = 4, C = 12, F = 24, V = 18;
 
 /// A table, a norm, two products with a GELU between them, and classes.
 graph::ModelGraphs mlp() {
-  Builder b("train");
+  Builder b(op::ProgramKind::train);
   const auto weight = [&](const std::string& name, const Shape& shape) {
     return b.parameter(name, shape, op::InitNormal{random_stream(name), 0.3, shape});
   };
@@ -109,15 +109,16 @@ Outcome train(const Mesh& mesh, const plan::Layout& layout) {
   GridRun grid(setup, std::move(job));
   Outcome outcome;
   grid.run([&](GridRun::RankRun& rank) {
-    rank.executor.run("init", test::SmallRun::block(0, 0, 1));
+    rank.executor.run(op::ProgramKind::init, test::SmallRun::block(0, 0, 1));
     auto feeder = test::random_batch(setup);
     for (std::int64_t step = 0; step < 4; ++step) {
-      const auto result = rank.executor.run("train", test::SmallRun::block(step, 1e-2, 1), &feeder);
+      const auto result =
+          rank.executor.run(op::ProgramKind::train, test::SmallRun::block(step, 1e-2, 1), &feeder);
       EXPECT_EQ(result.applied, 1);
       if (rank.rank == 0)
         outcome.losses.push_back(result.loss_sum / static_cast<double>(result.valid_count));
     }
-    for (const program::Buffer& buffer : rank.bundle.at("train").buffers)
+    for (const program::Buffer& buffer : rank.bundle.at(op::ProgramKind::train).buffers)
       if (buffer.role == program::BufferRole::parameter)
         grid.collect(rank, buffer, buffer.name, outcome.weights);
   });
@@ -187,7 +188,8 @@ TEST(Atp, of_one_column_is_megatron_but_for_the_order_of_axes) {
   setup.plan.grid.order = {"y", "x", "z", "data"};
   const program::Bundle atp = GridRun::compile_job(setup).classes[0];
   for (const program::Program& program : megatron.programs)
-    EXPECT_EQ(without_mesh(atp.at(program.name)), without_mesh(program)) << program.name;
+    EXPECT_EQ(without_mesh(atp.at(program.kind)), without_mesh(program))
+        << op::to_string(program.kind);
 }
 
 }  // namespace

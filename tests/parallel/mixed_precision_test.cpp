@@ -127,13 +127,13 @@ Tensors gradients_on(RunSetup setup, const plan::Grid& grid, std::int64_t accumu
   GridRun run(setup);
   Tensors gradients;
   run.run([&](GridRun::RankRun& rank) {
-    rank.executor.run("init", SmallRun::block(0, 0, 1));
+    rank.executor.run(op::ProgramKind::init, SmallRun::block(0, 0, 1));
     auto feeder = test::random_batch(setup);
     const auto result =
         run.step_with_gradients(rank, feeder, SmallRun::block(0, 1e-3, 1), gradients);
     if (rank.rank == 0 && loss != nullptr) *loss = loss_of(result);
     // A whole step, to be compared with its simulation.
-    rank.executor.run("train", SmallRun::block(1, 1e-3, 1), &feeder);
+    rank.executor.run(op::ProgramKind::train, SmallRun::block(1, 1e-3, 1), &feeder);
   });
   return gradients;
 }
@@ -247,10 +247,11 @@ Descent descent_on(RunSetup setup, const plan::Grid& grid, double lr, std::int64
   GridRun run(setup);
   Descent descent;
   run.run([&](GridRun::RankRun& rank) {
-    rank.executor.run("init", SmallRun::block(0, 0, 1));
+    rank.executor.run(op::ProgramKind::init, SmallRun::block(0, 0, 1));
     auto feeder = test::random_batch(setup);
     for (std::int64_t step = 0; step < steps; ++step) {
-      const auto result = rank.executor.run("train", SmallRun::block(step, lr, 1), &feeder);
+      const auto result =
+          rank.executor.run(op::ProgramKind::train, SmallRun::block(step, lr, 1), &feeder);
       if (rank.rank != 0) continue;
       descent.losses.push_back(loss_of(result));
       descent.norms.push_back(result.grad_norm);
@@ -383,11 +384,11 @@ Course course_of(DType compute, Stream stream) {
   GridRun run(setup);
   Course course;
   run.run([&](GridRun::RankRun& rank) {
-    rank.executor.run("init", SmallRun::block(0, 0, 1));
+    rank.executor.run(op::ProgramKind::init, SmallRun::block(0, 0, 1));
     auto feeder = test::random_batch(setup);
     run.step_with_gradients(rank, feeder, SmallRun::block(0, 0, 1), course.gradients);
     rank.executor.run_stepwise(
-        "train", SmallRun::block(0, 0, 1), &feeder,
+        op::ProgramKind::train, SmallRun::block(0, 0, 1), &feeder,
         [&](const program::Program& program, std::size_t index) {
           const auto* compute_of = std::get_if<program::Compute>(&program.instructions[index].what);
           if (compute_of == nullptr) return;
@@ -396,7 +397,7 @@ Course course_of(DType compute, Stream stream) {
             course.stream.push_back(doubles_of(rank.executor.bytes(written), written.dtype));
         });
     // A whole step, to be compared with its simulation.
-    rank.executor.run("train", SmallRun::block(1, 0, 1), &feeder);
+    rank.executor.run(op::ProgramKind::train, SmallRun::block(1, 0, 1), &feeder);
   });
   return course;
 }

@@ -34,7 +34,7 @@ std::vector<plan::Grid> grids(bool is_slow) {
 }
 
 std::string training_step(const program::Job& job) {
-  return program::to_text(job.classes[0].at("train"));
+  return program::to_text(job.classes[0].at(op::ProgramKind::train));
 }
 
 /// A way to carry out the same step.

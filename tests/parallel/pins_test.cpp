@@ -82,7 +82,7 @@ program::Job job_of(const RunSetup& setup) {
 std::int64_t lie_as_pinned(const program::Job& job, const plan::Pin& pin) {
   std::int64_t count = 0;
   for (const program::Bundle& bundle : job.classes) {
-    const program::Program& train = bundle.at("train");
+    const program::Program& train = bundle.at(op::ProgramKind::train);
     for (const program::Buffer& buffer : train.buffers) {
       if (buffer.role != program::BufferRole::parameter || !plan::matches(pin.pattern, buffer.name))
         continue;

@@ -89,13 +89,14 @@ class ResumeGrids : public testing::Test {
 
   double step(test::GridRun::RankRun& rank, std::int64_t number) const {
     test::FixedFeeder feeder = test::random_batch(setups_[0]);
-    const auto result = rank.executor.run("train", test::SmallRun::block(number, 1e-2, 1), &feeder);
+    const auto result =
+        rank.executor.run(op::ProgramKind::train, test::SmallRun::block(number, 1e-2, 1), &feeder);
     return result.loss_sum / static_cast<double>(result.valid_count);
   }
   static void init(test::GridRun::RankRun& rank) {
     op::StepBlock block;
     block.seed = 1;
-    rank.executor.run("init", block);
+    rank.executor.run(op::ProgramKind::init, block);
   }
   static checkpoint::BufferBytes bytes_of(test::GridRun::RankRun& rank) {
     return [&rank](const program::Buffer& b) { return rank.executor.bytes(b); };
@@ -103,7 +104,7 @@ class ResumeGrids : public testing::Test {
 
   /// Where times have losses, each has all of them by now.
   static void expect_times_are_drawn_by_loss(test::GridRun::RankRun& rank) {
-    for (const program::Buffer& buffer : rank.bundle.at("train").buffers) {
+    for (const program::Buffer& buffer : rank.bundle.at(op::ProgramKind::train).buffers) {
       if (buffer.name != "losses_of_times") continue;
       const auto bytes = rank.executor.bytes(buffer);
       const auto columns = static_cast<std::size_t>(buffer.global[1]);
@@ -135,7 +136,7 @@ class ResumeGrids : public testing::Test {
       checkpoint::Saver saver(store, &rank.world);
       checkpoint::Manifest facts;
       facts.step = saved_at;
-      saver.start(facts, rank.bundle.at("train"), bytes_of(rank));
+      saver.start(facts, rank.bundle.at(op::ProgramKind::train), bytes_of(rank));
       const auto result = saver.finish();
       EXPECT_EQ(result.error, "");
     });
@@ -146,8 +147,8 @@ class ResumeGrids : public testing::Test {
     double worst = 0;
     runs_[layout]->run([&](test::GridRun::RankRun& rank) {
       checkpoint::Store store(disk, "/ckpt");
-      checkpoint::restore(store, store.open(saved_at), {}, rank.bundle.at("train"), bytes_of(rank),
-                          &rank.world);
+      checkpoint::restore(store, store.open(saved_at), {}, rank.bundle.at(op::ProgramKind::train),
+                          bytes_of(rank), &rank.world);
       for (std::int64_t i = 0; i < steps_after; ++i) {
         const double loss = step(rank, saved_at + i), wanted = losses[static_cast<std::size_t>(i)];
         if (rank.rank == 0) worst = std::max(worst, std::abs(loss - wanted) / std::abs(wanted));

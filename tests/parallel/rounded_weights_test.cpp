@@ -86,21 +86,23 @@ class Watched {
       : rank_(rank), feeder_(test::random_batch(setup)), is_gpt_(!setup.is_of_pictures()) {}
 
   RankRun& rank() { return rank_; }
-  void init() { rank_.executor.run("init", SmallRun::block(0, 0, 1)); }
+  void init() { rank_.executor.run(op::ProgramKind::init, SmallRun::block(0, 0, 1)); }
   void train(std::int64_t step) { EXPECT_EQ(run(step, {}).applied, 1); }
   /// A step that one rank votes against.
   void skip(std::int64_t step) {
     EXPECT_EQ(run(step, {.against = rank_.rank == 0 ? 1 : 0}).applied, 0);
   }
-  void evaluate() { note(rank_.executor.run("evaluate", SmallRun::block(0, 0, 1), &feeder_)); }
+  void evaluate() {
+    note(rank_.executor.run(op::ProgramKind::evaluate, SmallRun::block(0, 0, 1), &feeder_));
+  }
   /// What is generated from, where the model generates texts.
   void generate() {
     if (!is_gpt_) return;
     op::StepBlock block;
-    for (const char* name : {"prefill", "decode"}) {
-      rank_.executor.run(name, block, &feeder_);
+    for (const op::ProgramKind kind : {op::ProgramKind::prefill, op::ProgramKind::decode}) {
+      rank_.executor.run(kind, block, &feeder_);
       block.position = 3;
-      for (const program::Buffer& buffer : rank_.bundle.at(name).buffers)
+      for (const program::Buffer& buffer : rank_.bundle.at(kind).buffers)
         if (buffer.role == program::BufferRole::output) {
           const auto bytes = rank_.executor.read(buffer);
           shown_.outputs.emplace_back(bytes.data(), bytes.data() + bytes.size());
@@ -118,13 +120,13 @@ class Watched {
   checkpoint::BufferReads reads() {
     return [this](const program::Buffer& buffer) { return rank_.executor.read(buffer); };
   }
-  const program::Program& train_program() const { return rank_.bundle.at("train"); }
+  const program::Program& train_program() const { return rank_.bundle.at(op::ProgramKind::train); }
 
  private:
   op::ResultBlock run(std::int64_t step, const op::Votes& votes) {
     op::StepBlock block = SmallRun::block(step, 1e-2, 1);
     block.vote = votes.packed();
-    const op::ResultBlock result = rank_.executor.run("train", block, &feeder_);
+    const op::ResultBlock result = rank_.executor.run(op::ProgramKind::train, block, &feeder_);
     note(result);
     return result;
   }

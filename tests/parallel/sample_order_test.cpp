@@ -55,7 +55,7 @@ TEST(SampleOrder, is_that_of_the_serial_run_on_every_grid) {
   const data::TokenSource dataset = some_text();
   constexpr std::int64_t step = 3;
   const GridRun serial(test::first_model());
-  const Fed wanted = fed_to(serial.bundle_of(0).at("train"), dataset, step);
+  const Fed wanted = fed_to(serial.bundle_of(0).at(op::ProgramKind::train), dataset, step);
   std::size_t count = 0;
   for (const plan::Grid& grid : test::all_grids()) {
     RunSetup setup = test::first_model();
@@ -66,7 +66,8 @@ TEST(SampleOrder, is_that_of_the_serial_run_on_every_grid) {
     const GridRun run(setup);
     std::map<std::int64_t, std::size_t> readers;
     for (std::size_t rank = 0; rank < run.num_ranks(); ++rank)
-      for (const auto& [place, ids] : fed_to(run.bundle_of(rank).at("train"), dataset, step)) {
+      for (const auto& [place, ids] :
+           fed_to(run.bundle_of(rank).at(op::ProgramKind::train), dataset, step)) {
         ASSERT_TRUE(wanted.contains(place)) << "rank " << rank << ", sample " << place;
         EXPECT_EQ(ids, wanted.at(place)) << "rank " << rank << ", sample " << place;
         ++readers[place];

@@ -39,9 +39,9 @@ Files written(const plan::Grid& grid, const checkpoint::ModelFileSpec& spec) {
       [&](test::GridRun::RankRun& rank) {
         op::StepBlock block;
         block.seed = 1;
-        rank.executor.run("init", block);
+        rank.executor.run(op::ProgramKind::init, block);
         checkpoint::save_model(
-            folder.path(), rank.executor.bundle().at("train"),
+            folder.path(), rank.executor.bundle().at(op::ProgramKind::train),
             [&](const program::Buffer& buffer) { return rank.executor.read(buffer); }, &rank.world,
             spec);
       },

@@ -27,9 +27,9 @@ using test::TimedRank;
 /// Runs one step of training on rank threads, which is compared with its simulation.
 void run_step(const RunSetup& setup, GridRun& grid) {
   grid.run([&](GridRun::RankRun& rank) {
-    rank.executor.run("init", test::SmallRun::block(0, 0, 1));
+    rank.executor.run(op::ProgramKind::init, test::SmallRun::block(0, 0, 1));
     auto feeder = test::random_batch(setup);
-    rank.executor.run("train", test::SmallRun::block(0, 1e-3, 1), &feeder);
+    rank.executor.run(op::ProgramKind::train, test::SmallRun::block(0, 1e-3, 1), &feeder);
   });
 }
 
@@ -37,8 +37,9 @@ void expect_same_order(const RunSetup& setup, const program::Job& job) {
   GridRun grid(setup, job);
   run_step(setup, grid);
   const machine::Cluster cluster = test::slow_cluster();
-  const auto all = simulate::simulate(job, "train", cluster, simulate::Follow::all_ranks);
-  const auto few = simulate::simulate(job, "train", cluster);
+  const auto all =
+      simulate::simulate(job, op::ProgramKind::train, cluster, simulate::Follow::all_ranks);
+  const auto few = simulate::simulate(job, op::ProgramKind::train, cluster);
   EXPECT_NEAR(few.step_s, all.step_s, 1e-9 * all.step_s);
 }
 
@@ -123,7 +124,7 @@ Ran ran(const std::string& name, const RunSetup& setup, const program::Job& job)
   GridRun grid(setup, job);
   run_step(setup, grid);
   Ran result{name, job, 0, {}, {}};
-  while (job.classes[0].programs[result.place].name != "train") ++result.place;
+  while (job.classes[0].programs[result.place].kind != op::ProgramKind::train) ++result.place;
   result.measured = test::timed(job, result.place, grid.recorded());
   result.meetings = program::meetings(job, result.place);
   return result;
@@ -253,8 +254,8 @@ double pipeline_step_s(pipeline::Schedule schedule, bool overlaps, double link_b
   machine::Cluster cluster = test::slow_cluster();
   cluster.levels[0].units = 1;
   cluster.levels[1].link_bytes_per_s = cluster.levels[1].port_bytes_per_s = link_bytes_per_s;
-  return simulate::simulate(compile::compile(model, plan, kernels::cpu::target(1)), "train",
-                            cluster)
+  return simulate::simulate(compile::compile(model, plan, kernels::cpu::target(1)),
+                            op::ProgramKind::train, cluster)
       .step_s;
 }
 

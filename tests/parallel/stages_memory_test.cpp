@@ -82,10 +82,10 @@ TEST(Stages, keep_as_many_activations_as_the_schedule_says) {
       ASSERT_GE(micros, 3);
       std::set<std::pair<std::size_t, std::string>> sent;  // stage and value
       for (const program::Bundle& bundle : job.classes)
-        for (const auto& [name, slots] : slots_of(bundle.at("train")))
+        for (const auto& [name, slots] : slots_of(bundle.at(op::ProgramKind::train)))
           if (slots.is_sent) sent.emplace(stage_of(bundle), name);
       for (const program::Bundle& bundle : job.classes) {
-        const program::Program& train = bundle.at("train");
+        const program::Program& train = bundle.at(op::ProgramKind::train);
         const std::size_t stage = stage_of(bundle);
         const std::int64_t most = pipeline::most_in_flight(schedule, {stage, stages}, micros);
         std::int64_t kept = 0;
@@ -130,16 +130,16 @@ TEST(Stages, that_share_meshes_keep_as_many_activations_as_the_order_says) {
     const auto live = pipeline::most_peaks(orders, pipeline::chain(meshes * laps)).live_of_stage;
     std::set<std::pair<std::size_t, std::string>> handed_over;  // mesh and value
     for (const program::Bundle& bundle : job.classes)
-      for (const auto& [name, slots] : slots_of(bundle.at("train")))
+      for (const auto& [name, slots] : slots_of(bundle.at(op::ProgramKind::train)))
         if (slots.is_sent || slots.is_received) handed_over.emplace(stage_of(bundle), name);
     std::map<std::size_t, std::int64_t> kept;  // by stage
     for (const program::Bundle& bundle : job.classes)
-      for (const auto& [name, slots] : slots_of(bundle.at("train"))) {
+      for (const auto& [name, slots] : slots_of(bundle.at(op::ProgramKind::train))) {
         if (slots.kinds != Kinds{program::TaskKind::forward, program::TaskKind::backward} ||
             slots.laps.size() != 1 || handed_over.contains({stage_of(bundle), name}))
           continue;
         const std::size_t stage = stage_of(bundle) + *slots.laps.begin() * meshes;
-        if (is_made_of_weight(bundle.at("train"), name)) {
+        if (is_made_of_weight(bundle.at(op::ProgramKind::train), name)) {
           EXPECT_EQ(slots.number, 1) << name;
           continue;
         }
@@ -212,14 +212,14 @@ TEST(Stages, gather_weights_that_stay_once_in_a_step) {
     SCOPED_TRACE(to_string(schedule));
     setup.plan.cached_gathers = std::nullopt;
     for (const program::Bundle& bundle : compile_stages(setup, on_z, schedule).classes) {
-      const Gathered kept = gathered(bundle.at("train"));
+      const Gathered kept = gathered(bundle.at(op::ProgramKind::train));
       EXPECT_FALSE(kept.copies.empty());
       for (const auto& [name, number] : kept.copies) EXPECT_EQ(number, 1) << name;
       for (const auto& [name, number] : kept.gathers) EXPECT_EQ(number, 1) << name;
     }
     setup.plan.cached_gathers = 0;
     for (const program::Bundle& bundle : compile_stages(setup, on_z, schedule).classes)
-      for (const auto& [name, number] : gathered(bundle.at("train")).gathers)
+      for (const auto& [name, number] : gathered(bundle.at(op::ProgramKind::train)).gathers)
         EXPECT_GE(number, 3) << name << " is gathered for each of three micro-batches";
   }
   setup.plan.cached_gathers = std::nullopt;
@@ -312,7 +312,7 @@ TEST(Stages, of_1f1b_need_no_more_memory_for_more_micro_batches) {
     RunSetup setup = gpt();
     setup.plan.global_batch_size = batch;
     const auto job = compile_stages(setup, four_stages[0], schedule);
-    return job.classes[0].at("train").transient_bytes;
+    return job.classes[0].at(op::ProgramKind::train).transient_bytes;
   };
   EXPECT_EQ(transient(Schedule::one_f_one_b, 48), transient(Schedule::one_f_one_b, 24));
   const std::int64_t kept_more =

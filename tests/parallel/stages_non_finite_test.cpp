@@ -32,18 +32,22 @@ std::optional<std::string> plant(const RunSetup& setup, const program::Job& job,
   std::int64_t applied = 0;
   grid.run(
       [&](GridRun::RankRun& rank) {
-        rank.executor.run("init", SmallRun::block(0, 0, 1));
+        rank.executor.run(op::ProgramKind::init, SmallRun::block(0, 0, 1));
         auto feeder = random_batch(setup);
-        EXPECT_EQ(rank.executor.run("train", SmallRun::block(0, 1e-3, 1), &feeder).applied, 1);
-        if (rank.rank == planted.rank) rank.backend->inject({"train", planted.instruction, 0, 0});
+        EXPECT_EQ(
+            rank.executor.run(op::ProgramKind::train, SmallRun::block(0, 1e-3, 1), &feeder).applied,
+            1);
+        if (rank.rank == planted.rank)
+          rank.backend->inject({op::ProgramKind::train, planted.instruction, 0, 0});
         const op::StepBlock block = SmallRun::block(1, 1e-3, 1);
         const auto before = GridRun::digests(rank);
-        const auto result = rank.executor.run("train", block, &feeder);
+        const auto result = rank.executor.run(op::ProgramKind::train, block, &feeder);
         if (result.applied == 0) {
           EXPECT_EQ(GridRun::digests(rank), before);
         }
         const auto text = run::first_of_all(
-            run::find_non_finite(rank.executor, "train", block, &feeder), rank.world);
+            run::find_non_finite(rank.executor, op::ProgramKind::train, block, &feeder),
+            rank.world);
         const std::lock_guard lock(mutex);
         applied += result.applied;
         if (text) told.insert(*text);
@@ -64,7 +68,8 @@ class StagesNonFinite : public testing::Test {
     const program::Job job = compile_stages(setup, pipeline, schedule, weight_delay);
     for (int planted = 0; planted < (is_long_run() ? 6 : 1); ++planted) {
       const std::size_t rank = random_() % job.ranks.size();
-      const auto places = test::places_for_a_nan(program::bundle_of(job, Rank(rank)).at("train"));
+      const auto places =
+          test::places_for_a_nan(program::bundle_of(job, Rank(rank)).at(op::ProgramKind::train));
       const std::size_t instruction = places[random_() % places.size()];
       SCOPED_TRACE(format("rank {}, instruction {}", rank, instruction));
       const auto text = plant(setup, job, {rank, instruction});

@@ -152,7 +152,8 @@ TEST(Stages, without_transfers_beside_computation_have_the_same_bits) {
 std::int64_t sent_messages(const program::Job& job) {
   std::int64_t messages = 0;
   for (const program::Binding& binding : job.ranks)
-    for (const auto& instruction : job.classes[binding.of_class].at("train").instructions)
+    for (const auto& instruction :
+         job.classes[binding.of_class].at(op::ProgramKind::train).instructions)
       if (std::holds_alternative<program::Send>(instruction.what)) ++messages;
   return messages;
 }
@@ -183,9 +184,9 @@ std::map<std::size_t, Rank> turns_of(const program::Job& job) {
   std::map<std::size_t, Rank> result;  // rank, from whom
   for (std::size_t rank = 0; rank < job.ranks.size(); ++rank) {
     const program::Bundle bundle = program::bundle_of(job, Rank(rank));
-    for (const auto& instruction : bundle.at("train").instructions)
+    for (const auto& instruction : bundle.at(op::ProgramKind::train).instructions)
       if (const auto* recv = std::get_if<program::Recv>(&instruction.what))
-        if (bundle.at("train").buffer(recv->to.buffer).name.starts_with("turn."))
+        if (bundle.at(op::ProgramKind::train).buffer(recv->to.buffer).name.starts_with("turn."))
           result.emplace(rank, recv->peer);
   }
   return result;
@@ -246,7 +247,7 @@ TEST(Stages, receive_ahead_from_when_computation_has_come_there) {
   for (const Schedule schedule : of_one_stage_a_mesh)
     for (const Pipeline& pipeline : {two_stages[0], four_stages[1]})
       for (const program::Bundle& bundle : compile_stages(setup, pipeline, schedule).classes) {
-        const program::Program& train = bundle.at("train");
+        const program::Program& train = bundle.at(op::ProgramKind::train);
         EXPECT_EQ(early_receipts(train), 0U) << name_of(pipeline, schedule);
         receipts += static_cast<std::size_t>(
             std::ranges::count(train.tasks, program::TaskKind::receive, &program::Task::kind));
@@ -320,12 +321,12 @@ TEST(Stages, decide_together) {
   std::mutex mutex;
   std::set<std::array<double, 3>> results;
   grid.run([&](GridRun::RankRun& rank) {
-    rank.executor.run("init", SmallRun::block(0, 0, 1));
+    rank.executor.run(op::ProgramKind::init, SmallRun::block(0, 0, 1));
     auto feeder = test::random_batch(setup);
     op::StepBlock block = SmallRun::block(0, 1e-3, 1);
     block.vote = op::Votes{.stop = rank.rank == 3 ? 1 : 0, .written = 1}.packed();
-    const auto result = rank.executor.run("train", block, &feeder);
-    const auto evaluated = rank.executor.run("evaluate", block, &feeder);
+    const auto result = rank.executor.run(op::ProgramKind::train, block, &feeder);
+    const auto evaluated = rank.executor.run(op::ProgramKind::evaluate, block, &feeder);
     const std::lock_guard lock(mutex);
     EXPECT_EQ(result.applied, 1);
     EXPECT_EQ(op::Votes::of(result.votes), (op::Votes{.stop = 1, .written = ranks}));

@@ -125,7 +125,7 @@ TEST(Sums, a_contribution_that_is_dropped_doubled_or_misdirected_is_named) {
   for (const RunSetup& setup : varied_jobs()) {
     const GridRun grid(setup);
     const program::Bundle bundle = grid.bundle_of(random() % grid.num_ranks());
-    const Program& sound = bundle.at("train");
+    const Program& sound = bundle.at(op::ProgramKind::train);
     ASSERT_TRUE(verify::verify(sound).empty()) << test::name_of(setup.plan);
     const auto seed = [&](std::string_view how, const std::string& kind, const Contribution& at,
                           const auto& change) {
@@ -164,7 +164,7 @@ TEST(Sums, a_use_of_a_tied_table_without_its_contribution_is_named) {
     RunSetup setup = test::first_model();
     test::set_grid(setup, {.x = 2, .y = 1, .z = 1, .data = 1}, accumulation);
     program::Bundle bundle = GridRun(setup).bundle_of(1);
-    Program program = bundle.at("train");
+    Program program = bundle.at(op::ProgramKind::train);
     ASSERT_TRUE(verify::verify(program).empty());
     for (std::int64_t micro = 0; micro < accumulation; ++micro)
       program::erase_instruction(program, program::find_instruction(program, "embedding_gradient"));

@@ -44,8 +44,8 @@ std::string wrong_with(const UnetCase& its, bool in_full) {
   if (const auto* infeasible = std::get_if<plan::Infeasible>(&planned))
     return is_rightly_refused(its, *infeasible) ? "" : its.text() + ": is refused";
   const auto& [model, plan] = std::get<plan::PlannedModel>(planned);
-  const program::Job job =
-      compile::compile(model, plan, kernels::cpu::reference_target(), {.only = "train"});
+  const program::Job job = compile::compile(model, plan, kernels::cpu::reference_target(),
+                                            {.only = op::ProgramKind::train});
   const std::vector<verify::Fault> faults =
       in_full ? verify::verify(job) : verify::verify_meetings(job);
   if (faults.empty()) return "";

@@ -220,10 +220,11 @@ Ending run_anyway(const RunSetup& setup, const std::vector<program::Bundle>& bun
     job.run([&](comm::World& world) {
       run::CpuBackend backend({.threads = 1, .world = &world});
       run::Executor executor(bundles[world.rank().index()], backend);
-      executor.run("init", SmallRun::block(0, 0, 1));
+      executor.run(op::ProgramKind::init, SmallRun::block(0, 0, 1));
       auto feeder = test::random_batch(setup);
       for (std::int64_t step = 0; step < 3; ++step) {
-        const auto result = executor.run("train", SmallRun::block(step, 1e-2, 1), &feeder);
+        const auto result =
+            executor.run(op::ProgramKind::train, SmallRun::block(step, 1e-2, 1), &feeder);
         if (world.rank().index() == 0)
           ending.losses.push_back(result.loss_sum / static_cast<double>(result.valid_count));
       }
@@ -258,9 +259,9 @@ TEST(Verified, faults_that_are_run_anyway_hang_or_corrupt) {
       for (int attempt = 0; attempt < 50; ++attempt) {
         bundles = sound;
         seeded = mutation.apply(bundles, random);
-        if (!seeded || bundles[0].programs[seeded->program].name == "train") break;
+        if (!seeded || bundles[0].programs[seeded->program].kind == op::ProgramKind::train) break;
       }
-      if (!seeded || bundles[0].programs[seeded->program].name != "train") continue;
+      if (!seeded || bundles[0].programs[seeded->program].kind != op::ProgramKind::train) continue;
       const Ending ending = run_anyway(setup, bundles);
       ++run;
       double change = 0;

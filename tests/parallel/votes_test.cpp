@@ -43,11 +43,11 @@ TEST(Votes, of_all_ranks_are_counted_and_every_rank_reads_the_same) {
     const auto ranks = static_cast<std::int64_t>(grid.num_ranks());
     grid.run([&](GridRun::RankRun& rank) {
       auto feeder = test::random_batch(setup);
-      rank.executor.run("init", SmallRun::block(0, 0, 1));
+      rank.executor.run(op::ProgramKind::init, SmallRun::block(0, 0, 1));
       const auto votes_of = [&](std::int64_t step, const op::Votes& own) {
         op::StepBlock block = SmallRun::block(step, 1e-3, 1);
         block.vote = own.packed();
-        const op::ResultBlock result = rank.executor.run("train", block, &feeder);
+        const op::ResultBlock result = rank.executor.run(op::ProgramKind::train, block, &feeder);
         EXPECT_EQ(result.applied, 1);
         return op::Votes::of(result.votes);
       };
@@ -69,8 +69,8 @@ TEST(Votes, of_one_rank_against_a_step_keep_all_ranks_from_applying_it) {
     GridRun grid(setup);
     grid.run([&](GridRun::RankRun& rank) {
       auto feeder = test::random_batch(setup);
-      rank.executor.run("init", SmallRun::block(0, 0, 1));
-      const program::Program& train = rank.bundle.at("train");
+      rank.executor.run(op::ProgramKind::init, SmallRun::block(0, 0, 1));
+      const program::Program& train = rank.bundle.at(op::ProgramKind::train);
       const auto bytes_of = [&](const char* name) {
         return rank.executor.bytes(train.buffer(train.find_buffer(name).value()));
       };
@@ -80,10 +80,12 @@ TEST(Votes, of_one_rank_against_a_step_keep_all_ranks_from_applying_it) {
       }
       const auto view = bytes_of("blocks.0.mlp.up.weight");
       const std::span<std::byte> weights = view.span();
-      EXPECT_EQ(rank.executor.run("train", SmallRun::block(0, 1e-3, 1), &feeder).applied, 1);
+      EXPECT_EQ(
+          rank.executor.run(op::ProgramKind::train, SmallRun::block(0, 1e-3, 1), &feeder).applied,
+          1);
       const std::vector<std::byte> before(weights.begin(), weights.end());
       const op::ResultBlock result =
-          rank.executor.run("train", SmallRun::block(1, 1e-3, 1), &feeder);
+          rank.executor.run(op::ProgramKind::train, SmallRun::block(1, 1e-3, 1), &feeder);
       EXPECT_EQ(result.applied, 0);
       EXPECT_GE(op::Votes::of(result.votes).against, 1);
       EXPECT_TRUE(std::ranges::equal(weights, before)) << "rank " << rank.rank;

@@ -8,7 +8,7 @@ namespace fourfold::program {
 
 Program all_rows() {
   const Mesh one_rank{"main", {{"data", 1}}, {Rank(0)}};
-  Builder builder("rows", Rank(0), one_rank, {"math"});
+  Builder builder(op::ProgramKind::train, Rank(0), one_rank, {"math"});
   builder.task(TaskKind::forward, 0);
   std::size_t number = 0;
   for (const op::Example& example : op::examples()) {

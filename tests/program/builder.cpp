@@ -22,14 +22,15 @@ bool is_persistent(BufferRole role) {
 
 }  // namespace
 
-Builder::Builder(std::string name, Rank rank, const Mesh& mesh, std::vector<std::string> streams)
-    : Builder(std::move(name), rank, {mesh}, MeshId(0),
-              static_cast<std::int64_t>(mesh.ranks.size()), std::move(streams)) {}
+Builder::Builder(op::ProgramKind kind, Rank rank, const Mesh& mesh,
+                 std::vector<std::string> streams)
+    : Builder(kind, rank, {mesh}, MeshId(0), static_cast<std::int64_t>(mesh.ranks.size()),
+              std::move(streams)) {}
 
-Builder::Builder(std::string name, Rank rank, std::vector<Mesh> meshes, MeshId own,
+Builder::Builder(op::ProgramKind kind, Rank rank, std::vector<Mesh> meshes, MeshId own,
                  std::int64_t world, std::vector<std::string> streams)
     : mesh_(own) {
-  program.name = std::move(name);
+  program.kind = kind;
   program.rank = rank;
   program.world = world;
   program.meshes = std::move(meshes);

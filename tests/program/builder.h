@@ -19,9 +19,9 @@ struct Kind {
 
 class Builder {
  public:
-  Builder(std::string name, Rank rank, const Mesh& mesh, std::vector<std::string> streams);
+  Builder(op::ProgramKind kind, Rank rank, const Mesh& mesh, std::vector<std::string> streams);
   /// On one of several meshes of a job of `world` ranks.
-  Builder(std::string name, Rank rank, std::vector<Mesh> meshes, MeshId own, std::int64_t world,
+  Builder(op::ProgramKind kind, Rank rank, std::vector<Mesh> meshes, MeshId own, std::int64_t world,
           std::vector<std::string> streams);
 
   /// From here on every instruction waits for the one before it, on whatever stream that was.

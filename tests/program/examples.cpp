@@ -129,7 +129,7 @@ void add_control(Builder& b) {
 }  // namespace
 
 Program tiny_train(std::int64_t micros) {
-  Builder b("train", Rank(0), one_rank(), {"math", "feed"});
+  Builder b(op::ProgramKind::train, Rank(0), one_rank(), {"math", "feed"});
   add_state(b, tiny_weights());
   add_activations(b);
   b.buffer_over("d", "y_grad", {B, T, C}, activation);
@@ -162,7 +162,7 @@ Program tiny_train(std::int64_t micros) {
 }
 
 Program tiny_init() {
-  Builder b("init", Rank(0), one_rank(), {"math"});
+  Builder b(op::ProgramKind::init, Rank(0), one_rank(), {"math"});
   add_state(b, tiny_weights());
   b.task(TaskKind::init);
   for (const Weight& w : tiny_weights()) {
@@ -179,7 +179,7 @@ Program tiny_init() {
 }
 
 Program tiny_evaluate() {
-  Builder b("evaluate", Rank(0), one_rank(), {"math", "feed"});
+  Builder b(op::ProgramKind::evaluate, Rank(0), one_rank(), {"math", "feed"});
   add_state(b, tiny_weights());
   add_activations(b);
   b.program.feeds = {1, B, 0, B};
@@ -279,7 +279,7 @@ void add_sharded_backward(Builder& b) {
 
 Program sharded_train() {
   const Mesh mesh{"main", {{"z", 2}, {"x", 2}}, {Rank(0), Rank(1), Rank(2), Rank(3)}};
-  Builder b("train", Rank(3), mesh, {"math", "feed", "z", "x"});
+  Builder b(op::ProgramKind::train, Rank(3), mesh, {"math", "feed", "z", "x"});
   b.group({"z"});
   b.group({"x"});
   add_state(b, sharded_weights());
@@ -329,7 +329,7 @@ Program sharded_train() {
 
 Program every_kind() {
   const Mesh mesh{"left", {{"data", 2}, {"z", 2}}, {Rank(4), Rank(5), Rank(7), Rank(6)}};
-  Builder b("every.kind", Rank(5), mesh, {"math", "net/x"});
+  Builder b(op::ProgramKind::train, Rank(5), mesh, {"math", "net/x"});
   b.program.world = 9;
   b.group({"data"});
   b.group({"z"});

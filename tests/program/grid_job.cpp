@@ -44,9 +44,9 @@ bool is_gathered(const Weight& w) {
 
 class GridProgram {
  public:
-  GridProgram(const std::string& name, Rank rank, const Grid& grid, const Mesh& mesh,
+  GridProgram(op::ProgramKind kind, Rank rank, const Grid& grid, const Mesh& mesh,
               std::int64_t micros)
-      : grid_(grid), micros_(micros), b(name, rank, mesh, {"math", "feed", "data", "z", "y", "x"}) {
+      : grid_(grid), micros_(micros), b(kind, rank, mesh, {"math", "feed", "data", "z", "y", "x"}) {
     b.serialize();
     for (const Axis& axis : mesh.axes) b.group({axis.name});
     b.blocks();
@@ -435,9 +435,9 @@ Bundle grid_bundle(const Grid& grid, Rank rank, std::int64_t micros) {
   Mesh mesh{"main", {{"data", grid.data}, {"z", grid.z}, {"y", grid.y}, {"x", grid.x}}, {}};
   for (std::int64_t i = 0; i < grid.ranks(); ++i)
     mesh.ranks.push_back(Rank(static_cast<std::size_t>(i)));
-  Bundle bundle{{GridProgram("init", rank, grid, mesh, micros).init(),
-                 GridProgram("train", rank, grid, mesh, micros).train(),
-                 GridProgram("digest", rank, grid, mesh, micros).digest()},
+  Bundle bundle{{GridProgram(op::ProgramKind::init, rank, grid, mesh, micros).init(),
+                 GridProgram(op::ProgramKind::train, rank, grid, mesh, micros).train(),
+                 GridProgram(op::ProgramKind::digest, rank, grid, mesh, micros).digest()},
                 0,
                 0};
   for (const Program& program : bundle.programs) {

@@ -81,8 +81,8 @@ class HandOverProgram {
       : edge_(edge),
         sends_(static_cast<std::int64_t>(rank.index()) < edge.senders),
         place_(static_cast<std::int64_t>(rank.index()) - (sends_ ? 0 : edge.senders)),
-        b("pass", rank, meshes, MeshId(sends_ ? 0 : 1), edge.senders + edge.receivers,
-          {"math", "feed", "send", "recv"}) {
+        b(op::ProgramKind::train, rank, meshes, MeshId(sends_ ? 0 : 1),
+          edge.senders + edge.receivers, {"math", "feed", "send", "recv"}) {
     b.program.feeds = {edge.micros, edge.shape[0], 0, edge.shape[0]};
     if (sends_ || !edge.is_chain) b.serialize();
     b.buffer("h", edge.shape, {}, sends_ ? edge.sender_cuts : edge.receiver_cuts);

@@ -20,14 +20,13 @@ constexpr std::int64_t forward_tag = 1, backward_tag = 2, norm_tag = 3, loss_tag
 
 class StageProgram {
  public:
-  StageProgram(const std::string& name, Rank rank, const std::vector<Mesh>& meshes,
-               std::int64_t width)
+  StageProgram(op::ProgramKind kind, Rank rank, const std::vector<Mesh>& meshes, std::int64_t width)
       : is_first_(static_cast<std::int64_t>(rank.index()) < width),
         S(2 * width),
         peer_(is_first_ ? rank.index() + static_cast<std::size_t>(width)
                         : rank.index() - static_cast<std::size_t>(width)),
         weight_(is_first_ ? "embedding" : "head"),
-        b(name, rank, meshes, MeshId(is_first_ ? 0 : 1), 2 * width,
+        b(kind, rank, meshes, MeshId(is_first_ ? 0 : 1), 2 * width,
           {"math", "feed", "data", "send", "recv"}) {
     b.serialize();
     b.group({"data"});
@@ -174,8 +173,8 @@ std::vector<Bundle> pipeline_job(std::int64_t width) {
   std::vector<Bundle> bundles;
   for (std::int64_t i = 0; i < 2 * width; ++i) {
     const Rank rank(static_cast<std::size_t>(i));
-    Bundle bundle{{StageProgram("init", rank, meshes, width).init(),
-                   StageProgram("train", rank, meshes, width).train()},
+    Bundle bundle{{StageProgram(op::ProgramKind::init, rank, meshes, width).init(),
+                   StageProgram(op::ProgramKind::train, rank, meshes, width).train()},
                   0,
                   0};
     for (const Program& program : bundle.programs) {

@@ -36,6 +36,11 @@ TEST(TextErrors, name_the_file_the_line_what_was_read_and_what_was_expected) {
   EXPECT_EQ(error_of(""), "some.txt:0: the text ends, expected 'program'");
   EXPECT_EQ(error_of("# nothing\n\nprogramme x\n"),
             "some.txt:3: read 'programme', expected 'program'");
+  const std::string kinds =
+      "expected one of the programs init, train, evaluate, bound, prefill, decode, denoise, digest";
+  EXPECT_EQ(error_of(edited("program train", "program trian")),
+            "some.txt:1: read 'trian', " + kinds);
+  EXPECT_EQ(error_of(edited("program train", "program")), "some.txt:1: the line ends, " + kinds);
   EXPECT_EQ(error_of(edited("rank        0 of 1", "rank zero of 1")),
             "some.txt:2: read 'zero', expected a rank");
   EXPECT_EQ(error_of(edited("[data 1]", "[data 0]")),

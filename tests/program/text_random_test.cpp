@@ -19,7 +19,7 @@ class RandomProgram {
 
   Program make() {
     Program program;
-    program.name = "random";
+    program.kind = op::ProgramKind::train;
     program.world = below(100) + 1;
     program.rank = Rank(index(100));
     program.persistent_bytes = below(1 << 20);

@@ -80,9 +80,7 @@ TEST(Text, a_bundle_reads_back_equal) {
 }
 
 TEST(Text, an_empty_program_reads_back_equal) {
-  Program program;
-  program.name = "nothing";
-  expect_round_trip(program);
+  expect_round_trip(Program{});
 }
 
 // --- folding

@@ -23,7 +23,7 @@ void label(Builder& b, std::string_view buffer, std::string_view label) {
 
 /// One collective of each kind along x of three ranks, and two along z of four.
 Program every_collective() {
-  Builder b("train", Rank(std::size_t{0}), mesh_of(4, 3), {"math", "x", "z"});
+  Builder b(op::ProgramKind::train, Rank(std::size_t{0}), mesh_of(4, 3), {"math", "x", "z"});
   b.group({"x"});
   b.group({"z"});
   b.buffer("wte.weight", {24, 5}, {}, {"x"});
@@ -70,7 +70,7 @@ TEST(Traffic, counts_calls_payload_and_what_a_ring_sends) {
 }
 
 TEST(Traffic, fields_of_the_result_block_have_labels_of_their_own) {
-  Builder b("train", Rank(std::size_t{0}), mesh_of(1, 2), {"math", "x"});
+  Builder b(op::ProgramKind::train, Rank(std::size_t{0}), mesh_of(1, 2), {"math", "x"});
   b.group({"x"});
   b.blocks();
   b.task(TaskKind::update);
@@ -83,7 +83,7 @@ TEST(Traffic, fields_of_the_result_block_have_labels_of_their_own) {
 }
 
 TEST(Traffic, messages_are_counted_without_an_axis) {
-  Builder b("train", Rank(std::size_t{0}), mesh_of(1, 2), {"math"});
+  Builder b(op::ProgramKind::train, Rank(std::size_t{0}), mesh_of(1, 2), {"math"});
   b.buffer("blocks.0.mlp.residual", {7}, {});
   label(b, "blocks.0.mlp.residual", "linear");
   b.task(TaskKind::forward, 0);
@@ -93,7 +93,7 @@ TEST(Traffic, messages_are_counted_without_an_axis) {
 }
 
 TEST(Traffic, a_rank_alone_sends_nothing) {
-  Builder b("train", Rank(std::size_t{0}), mesh_of(1, 1), {"math"});
+  Builder b(op::ProgramKind::train, Rank(std::size_t{0}), mesh_of(1, 1), {"math"});
   b.task(TaskKind::forward, 0);
   EXPECT_TRUE(traffic(b.finish()).empty());
 }

@@ -29,6 +29,10 @@ WORDS = {
     "wte", "attn", "qkv", "mlp", "head", "heads", "hidden", "vocabulary", "vocab", "token", "tokens",
     "vgg", "pool", "picture", "pictures", "pixel", "pixels",
 }
+# Where the words of programs stand, and where one must not: among the arguments of what takes a program, and in comparisons.
+KINDS = "src/op/program_kind.cpp"
+BY_WORD = (r'(?:\b(?:at|find|of|run\w*|start|bytes|begin_run|simulate|Builder|Recorder)\b[^"();]*\((?:[^"();]|\([^"();]*\))*'
+           r'|[=!]=\s*)"(%s)"')
 ROW = re.compile(r'\bFOURFOLD_(?:OP|LIST|ELEMENTWISE)_ROW\((\w+),\s*"(\w+)"([\w\s,]*)\)')
 MEMBER = re.compile(r"(?:\.|->)(\w+)\b(?!\s*\()")
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
@@ -100,9 +104,22 @@ def word_findings(root):
                     break
 
 
+def kind_findings(root):
+    """Programs that are asked for, or told apart, by their words."""
+    words = [word for path, text in sources(root) if path == KINDS for word in re.findall(r'return "(\w+)";', text)]
+    by_word = re.compile(BY_WORD % "|".join(words))
+    for path, text in sources(root):
+        if not words or path.count("/") < 2:  # main.cpp asks for a subcommand
+            continue
+        for match in by_word.finditer(text):
+            yield (f"{path}:{text.count(chr(10), 0, match.end()) + 1}: a program is named by its word, \"{match[1]}\"; "
+                   f"write op::ProgramKind::{match[1]}")
+
+
 def findings(root):
     yield from op_findings(root)
     yield from word_findings(root)
+    yield from kind_findings(root)
     if len(EXCEPTIONS) > MOST_EXCEPTIONS:
         yield (f"tests/structure/check_general.py: {len(EXCEPTIONS)} EXCEPTIONS, at most {MOST_EXCEPTIONS}; let the row state the "
                "fact that the last of them needs")

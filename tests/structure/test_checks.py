@@ -184,6 +184,16 @@ class General(CheckTest):
         self.write("src/train/other.cpp", "int tokens;\n")
         self.assertEqual([f for f in check_general.findings(self.root) if "EXCEPTIONS" not in f], [])
 
+    def test_a_program_that_is_named_by_its_word(self):
+        self.write("src/op/program_kind.cpp", 'case 0:\n  return "init";\ncase 1:\n  return "train";\n')
+        for line in ('use(bundle().at("train"));', "simulate(job(rank),\n         \"train\", cluster);", 'Builder b("train");',
+                     'if (text == "train") return;'):
+            number = 1 + line.count("\n")
+            self.expect_one("src/run/other.cpp", line + "\n", f"src/run/other.cpp:{number}", "write op::ProgramKind::train")
+        self.write("src/run/other.cpp", 'use(at(0), "train");\nJson{{"init", 1}}; // at("train")\n')
+        self.write("src/main.cpp", 'return argv[1] == "train";\n')
+        self.assertEqual([f for f in check_general.findings(self.root) if "EXCEPTIONS" not in f], [])
+
 
 class Families(CheckTest):
     def setUp(self):

@@ -157,11 +157,11 @@ inline std::vector<double> losses_of(const RunSetup& setup, program::Job job, st
   GridRun grid(setup, std::move(job));
   std::vector<double> losses;
   grid.run([&](GridRun::RankRun& rank) {
-    rank.executor.run("init", SmallRun::block(0, 0, 1));
+    rank.executor.run(op::ProgramKind::init, SmallRun::block(0, 0, 1));
     for (std::int64_t step = 0; step < steps; ++step) {
       auto feeder = random_batch(setup, static_cast<std::uint64_t>(step));
-      const double loss =
-          loss_of(rank.executor.run("train", SmallRun::block(step, rate, 1), &feeder));
+      const double loss = loss_of(
+          rank.executor.run(op::ProgramKind::train, SmallRun::block(step, rate, 1), &feeder));
       if (rank.rank == 0) losses.push_back(loss);
     }
   });

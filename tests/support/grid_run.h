@@ -145,9 +145,9 @@ class GridRun {
 
   /// The digest of each tensor that a rank has a part of, by the name of its buffer.
   static std::map<std::string, std::uint64_t> digests(RankRun& rank) {
-    rank.executor.run("digest", {});
+    rank.executor.run(op::ProgramKind::digest, {});
     std::map<std::string, std::uint64_t> digests;
-    for (const program::Buffer& buffer : rank.bundle.at("digest").buffers)
+    for (const program::Buffer& buffer : rank.bundle.at(op::ProgramKind::digest).buffers)
       if (buffer.role == program::BufferRole::output)
         std::memcpy(&digests[buffer.name], rank.executor.bytes(buffer).data(),
                     sizeof(std::uint64_t));
@@ -174,7 +174,8 @@ class GridRun {
   op::ResultBlock step_with_gradients(RankRun& rank, run::Feeder& feeder,
                                       const op::StepBlock& block, Tensors& gradients) {
     return rank.executor.run_stepwise(
-        "train", block, &feeder, [&](const program::Program& program, std::size_t index) {
+        op::ProgramKind::train, block, &feeder,
+        [&](const program::Program& program, std::size_t index) {
           const auto* compute = std::get_if<program::Compute>(&program.instructions[index].what);
           if (compute == nullptr || !std::holds_alternative<op::SquaredNorm>(compute->op)) return;
           program::for_each_piece(*compute, [&](const program::Compute& norm) {

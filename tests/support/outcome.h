@@ -63,13 +63,13 @@ inline TrainingOutcome run_job(const RunSetup& setup, program::Job job, const Te
   std::mutex mutex;
   grid.run([&](GridRun::RankRun& rank) {
     const bool is_first = rank.rank == 0;
-    rank.executor.run("init", SmallRun::block(0, 0, 1));
+    rank.executor.run(op::ProgramKind::init, SmallRun::block(0, 0, 1));
     for (const auto& [name, digest] : GridRun::digests(rank)) {
       const std::lock_guard lock(mutex);
       EXPECT_EQ(outcome.digests.emplace(name, digest).first->second, digest)
           << name << " on rank " << rank.rank;
     }
-    for (const program::Buffer& buffer : rank.bundle.at("train").buffers)
+    for (const program::Buffer& buffer : rank.bundle.at(op::ProgramKind::train).buffers)
       if (buffer.role == program::BufferRole::parameter)
         GridRun::scatter(rank, buffer, weights.at(buffer.name));
     auto feeder = random_batch(setup);
@@ -78,19 +78,19 @@ inline TrainingOutcome run_job(const RunSetup& setup, program::Job job, const Te
       const op::ResultBlock result =
           step == 0 && seen == Gradients::in_the_step
               ? grid.step_with_gradients(rank, feeder, block, outcome.gradients)
-              : rank.executor.run("train", block, &feeder);
+              : rank.executor.run(op::ProgramKind::train, block, &feeder);
       if (step == 0 && seen == Gradients::in_the_moments)
-        for (const program::Buffer& buffer : rank.bundle.at("train").buffers)
+        for (const program::Buffer& buffer : rank.bundle.at(op::ProgramKind::train).buffers)
           if (buffer.name.starts_with("m/"))
             grid.collect(rank, buffer, buffer.name.substr(2), outcome.gradients);
       if (!is_first) continue;
       outcome.losses.push_back(loss_of(result));
       outcome.norms.push_back(result.grad_norm);
     }
-    for (const program::Buffer& buffer : rank.bundle.at("train").buffers)
+    for (const program::Buffer& buffer : rank.bundle.at(op::ProgramKind::train).buffers)
       if (buffer.role == program::BufferRole::parameter)
         grid.collect(rank, buffer, buffer.name, outcome.weights);
-    const op::ResultBlock result = rank.executor.run("evaluate", {}, &feeder);
+    const op::ResultBlock result = rank.executor.run(op::ProgramKind::evaluate, {}, &feeder);
     if (is_first) outcome.evaluation = result.loss_sum / static_cast<double>(result.valid_count);
   });
   return outcome;

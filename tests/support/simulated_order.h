@@ -152,7 +152,7 @@ inline std::vector<std::string> contradictions(const std::vector<TimedRank>& mea
 /// Where each rank of a job writes down one step; made before any rank begins.
 class StepRecorders {
  public:
-  static constexpr const char* recorded = "train";
+  static constexpr op::ProgramKind recorded = op::ProgramKind::train;
 
   explicit StepRecorders(const program::Job& job) {
     for (const program::Binding& binding : job.ranks)
@@ -180,7 +180,7 @@ inline std::vector<std::string> contradictions(const program::Job& job,
                                                const std::vector<trace::RecordedRun>& runs) {
   const machine::Cluster cluster = slow_cluster();
   const auto is_step = [](const program::Program& one) {
-    return one.name == StepRecorders::recorded;
+    return one.kind == StepRecorders::recorded;
   };
   const auto& programs = job.classes[0].programs;
   const auto place =

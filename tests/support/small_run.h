@@ -159,7 +159,7 @@ class SmallRun {
   }
 
   const program::Bundle& bundle() const { return bundle_; }
-  const program::Program& train_program() const { return bundle_.at("train"); }
+  const program::Program& train_program() const { return bundle_.at(op::ProgramKind::train); }
   run::Executor& executor() { return *executor_; }
   run::CpuBackend& backend() { return *cpu_; }
 
@@ -167,7 +167,7 @@ class SmallRun {
   void init(bool roughen, std::uint64_t seed = 1) {
     op::StepBlock block;
     block.seed = seed;
-    executor_->run("init", block);
+    executor_->run(op::ProgramKind::init, block);
     if (!roughen) return;
     for (const program::Buffer& buffer : train_program().buffers) {
       if (buffer.role != program::BufferRole::parameter) continue;
@@ -185,10 +185,10 @@ class SmallRun {
 
   op::ResultBlock step(run::Feeder& feeder, std::int64_t step = 0, double lr = 1e-2,
                        std::uint64_t seed = 1) {
-    return executor_->run("train", block(step, lr, seed), &feeder);
+    return executor_->run(op::ProgramKind::train, block(step, lr, seed), &feeder);
   }
   op::ResultBlock evaluate(run::Feeder& feeder) {
-    return executor_->run("evaluate", block(0, 0, 1), &feeder);
+    return executor_->run(op::ProgramKind::evaluate, block(0, 0, 1), &feeder);
   }
   static op::StepBlock block(std::int64_t step, double lr, std::uint64_t seed) {
     op::StepBlock b;

@@ -21,15 +21,15 @@ inline Trained trained(const RunSetup& setup, std::int64_t steps,
   GridRun run(setup, GridRun::compile_job(setup, {without, {}}));
   Tensors weights;
   run.run([&](GridRun::RankRun& rank) {
-    rank.executor.run("init", SmallRun::block(0, 0, 1));
+    rank.executor.run(op::ProgramKind::init, SmallRun::block(0, 0, 1));
     auto feeder = random_batch(setup);
     for (std::int64_t step = 0; step < steps; ++step)
-      rank.executor.run("train", SmallRun::block(step, 1e-2, 1), &feeder);
-    for (const program::Buffer& buffer : rank.bundle.at("train").buffers)
+      rank.executor.run(op::ProgramKind::train, SmallRun::block(step, 1e-2, 1), &feeder);
+    for (const program::Buffer& buffer : rank.bundle.at(op::ProgramKind::train).buffers)
       if (buffer.role == program::BufferRole::parameter)
         run.collect(rank, buffer, buffer.name, weights);
   });
-  return {std::move(weights), run.bundle().at("train").instructions.size()};
+  return {std::move(weights), run.bundle().at(op::ProgramKind::train).instructions.size()};
 }
 
 }  // namespace fourfold::test

@@ -79,10 +79,10 @@ void run_all_programs(SmallRun& run, const RunSetup& setup, std::int64_t steps) 
   for (std::int64_t step = 0; step < steps; ++step) EXPECT_EQ(run.step(feeder, step).applied, 1);
   run.evaluate(feeder);
   op::StepBlock block;
-  run.executor().run("prefill", block, &feeder);
+  run.executor().run(op::ProgramKind::prefill, block, &feeder);
   block.position = static_cast<std::int32_t>(setup.plan.seq_length) - 1;
-  run.executor().run("decode", block, &feeder);
-  run.executor().run("digest", block);
+  run.executor().run(op::ProgramKind::decode, block, &feeder);
+  run.executor().run(op::ProgramKind::digest, block);
 }
 
 TEST(Memory, a_step_allocates_nothing_of_its_own) {
@@ -194,18 +194,18 @@ TEST(Memory, the_final_weights_take_two_pieces_of_a_rank_and_not_the_model) {
   std::int64_t before = 0, after = 0, weights = 0;
   test::GridRun(setup).run(
       [&](test::GridRun::RankRun& rank) {
-        rank.executor.run("init", {});
+        rank.executor.run(op::ProgramKind::init, {});
         rank.world.barrier();
         if (rank.rank == 0) before = settle();
         rank.world.barrier();
         checkpoint::save_model(
-            folder.string(), rank.bundle.at("train"),
+            folder.string(), rank.bundle.at(op::ProgramKind::train),
             [&](const program::Buffer& buffer) { return rank.executor.read(buffer); }, &rank.world,
             spec);
         rank.world.barrier();
         if (rank.rank != 0) return;
         after = status_bytes("VmHWM:");
-        for (const program::Buffer& buffer : rank.bundle.at("train").buffers)
+        for (const program::Buffer& buffer : rank.bundle.at(op::ProgramKind::train).buffers)
           if (buffer.role == program::BufferRole::parameter)
             weights += buffer.global.elements() * size_bytes(buffer.dtype);
       },
@@ -261,10 +261,10 @@ TEST(Memory, the_peak_of_all_ranks_is_what_was_planned_with_any_switches) {
     test::GridRun run(setup);
     run.run(
         [&](test::GridRun::RankRun& rank) {
-          rank.executor.run("init", SmallRun::block(0, 0, 1));
+          rank.executor.run(op::ProgramKind::init, SmallRun::block(0, 0, 1));
           test::FixedFeeder feeder = test::random_batch(setup);
           for (std::int64_t step = 0; step < 2; ++step)
-            rank.executor.run("train", SmallRun::block(step, 1e-3, 1), &feeder);
+            rank.executor.run(op::ProgramKind::train, SmallRun::block(step, 1e-3, 1), &feeder);
         },
         "what a comparison takes would count as memory of the ranks");
     std::int64_t planned = 0;

@@ -34,8 +34,8 @@ void expect_no_change(SmallRun& run, const RunSetup& setup, const std::string& b
   const auto result = run.step(feeder, 1);
   EXPECT_EQ(result.applied, 0) << buffer;
   EXPECT_EQ(run.state(), before) << buffer;
-  const auto found =
-      run::find_non_finite(run.executor(), "train", SmallRun::block(1, 1e-2, 1), &feeder);
+  const auto found = run::find_non_finite(run.executor(), op::ProgramKind::train,
+                                          SmallRun::block(1, 1e-2, 1), &feeder);
   ASSERT_TRUE(found.has_value()) << buffer;
   EXPECT_EQ(found->buffer, buffer);
   EXPECT_EQ(run.state(), before) << buffer;
@@ -43,7 +43,7 @@ void expect_no_change(SmallRun& run, const RunSetup& setup, const std::string& b
 
 TEST(NonFinite, injected_behind_any_forward_or_backward_op_changes_no_weight_and_is_named) {
   const RunSetup setup;
-  const auto program = SmallRun::compile_bundle(setup).at("train");
+  const auto program = SmallRun::compile_bundle(setup).at(op::ProgramKind::train);
   std::size_t tried = 0;
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     const auto* compute = std::get_if<program::Compute>(&program.instructions[i].what);
@@ -52,13 +52,13 @@ TEST(NonFinite, injected_behind_any_forward_or_backward_op_changes_no_weight_and
     run.init(true);
     test::FixedFeeder feeder = test::random_batch(setup);
     EXPECT_EQ(run.step(feeder, 0).applied, 1);
-    run.backend().inject({"train", i, 0, 0});
+    run.backend().inject({op::ProgramKind::train, i, 0, 0});
     const auto before = run.state();
     const auto result = run.step(feeder, 1);
     EXPECT_EQ(result.applied, 0) << i;
     EXPECT_EQ(run.state(), before) << i;
-    const auto found =
-        run::find_non_finite(run.executor(), "train", SmallRun::block(1, 1e-2, 1), &feeder);
+    const auto found = run::find_non_finite(run.executor(), op::ProgramKind::train,
+                                            SmallRun::block(1, 1e-2, 1), &feeder);
     ASSERT_TRUE(found.has_value()) << i;
     EXPECT_EQ(found->instruction, i);
     ++tried;
@@ -105,7 +105,7 @@ TEST(NonFinite, in_the_norm_of_the_gradient_changes_no_weight) {
   run.init(true);
   test::FixedFeeder feeder = test::random_batch(setup);
   const auto before = run.state();
-  run.backend().inject({"train", find_instruction(run, "squared_norm"), 0, 0});
+  run.backend().inject({op::ProgramKind::train, find_instruction(run, "squared_norm"), 0, 0});
   EXPECT_EQ(run.step(feeder, 0).applied, 0);
   EXPECT_EQ(run.state(), before);
 }
@@ -118,8 +118,8 @@ TEST(NonFinite, a_learning_rate_that_is_no_number_changes_no_weight_and_is_named
   const auto before = run.state();
   EXPECT_EQ(run.step(feeder, 0, nan).applied, 0);
   EXPECT_EQ(run.state(), before);
-  const auto found =
-      run::find_non_finite(run.executor(), "train", SmallRun::block(0, nan, 1), &feeder);
+  const auto found = run::find_non_finite(run.executor(), op::ProgramKind::train,
+                                          SmallRun::block(0, nan, 1), &feeder);
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->buffer, "step.lr");
 }
@@ -132,7 +132,7 @@ TEST(NonFinite, the_session_stops_with_exit_code_7_and_names_step_and_tensor) {
   data.seq_length = 6;
   data.vocab_size = 11;
   const data::TokenSource dataset(data);
-  run.backend().inject({"train", find_instruction(run, "add_bias&gelu", 1), 1, 0});
+  run.backend().inject({op::ProgramKind::train, find_instruction(run, "add_bias&gelu", 1), 1, 0});
   train::TrainSpec spec;
   spec.steps = 3;
   train::RunFacts facts;

@@ -49,7 +49,7 @@ std::string refusal(const SessionSetup& setup, ExitCode code) {
 
 /// A share of its first value, the 16th from below: an average forgets a lower one by rounding.
 void flip_bit(GridRun::RankRun& rank, const std::string& tensor) {
-  const program::Program& program = rank.bundle.at("train");
+  const program::Program& program = rank.bundle.at(op::ProgramKind::train);
   const auto bytes = rank.executor.bytes(program.buffer(program.find_buffer(tensor).value()));
   bytes[2] ^= std::byte{1};
 }
@@ -136,7 +136,7 @@ TEST(Row50, no_rank_is_accused_where_ranks_share_cores) {
 std::variant<std::string, Told> with_nan_on_rank(std::size_t rank, std::size_t instruction) {
   SessionSetup setup = on_grid(2, 2, 2);
   setup.before = [&](GridRun::RankRun& run) {
-    if (run.rank == rank) run.backend->inject({"train", instruction, 0, 0});
+    if (run.rank == rank) run.backend->inject({op::ProgramKind::train, instruction, 0, 0});
   };
   try {
     return run_session(setup);
@@ -154,7 +154,7 @@ std::vector<double> losses_and_norms(const Told& told) {
 }
 
 TEST(Row51, a_nan_behind_any_instruction_of_one_rank_ends_all_and_the_rank_is_named) {
-  const auto program = GridRun(on_grid(2, 2, 2).run).bundle_of(1).at("train");
+  const auto program = GridRun(on_grid(2, 2, 2).run).bundle_of(1).at(op::ProgramKind::train);
   const std::vector<double> clean = losses_and_norms(run_session(on_grid(2, 2, 2)));
   const std::size_t stride = is_long_run() ? 1 : 12;
   std::size_t tried = 0, harmless = 0, computes = 0;
@@ -187,7 +187,7 @@ TEST(Row51, a_nan_in_the_weights_or_averages_of_one_rank_ends_all_and_reaches_no
     setup.spec.replica_check_steps = 0;
     setup.behind = [&](GridRun::RankRun& rank, std::int64_t step) {
       if (rank.rank != 3 || step != 2) return;
-      const program::Program& train = rank.bundle.at("train");
+      const program::Program& train = rank.bundle.at(op::ProgramKind::train);
       const auto bytes = rank.executor.bytes(train.buffer(train.find_buffer(tensor).value()));
       const float nan = std::nanf("");
       std::memcpy(bytes.data(), &nan, sizeof nan);

@@ -29,7 +29,8 @@ std::map<std::string, std::vector<double>> gradients_of(SmallRun& run, run::Feed
     for (const program::Buffer* b : run.parameters())
       gradients[b->name] = run.doubles("gradient/" + b->name);
   };
-  const auto result = run.executor().run_stepwise("train", SmallRun::block(0, 0, 1), &feeder, keep);
+  const auto result =
+      run.executor().run_stepwise(op::ProgramKind::train, SmallRun::block(0, 0, 1), &feeder, keep);
   for (auto& [name, gradient] : gradients)
     for (double& g : gradient) g *= nominal_count / static_cast<double>(result.valid_count);
   return gradients;
@@ -182,11 +183,13 @@ TEST(Fusion, changes_no_bit) {
     for (const std::int64_t blocks : {0, 1}) {
       RunSetup setup = rich_setup(compute);
       setup.plan.checkpointing.layers = blocks;
-      const std::size_t joined = SmallRun::compile_bundle(setup).at("train").instructions.size();
+      const std::size_t joined =
+          SmallRun::compile_bundle(setup).at(op::ProgramKind::train).instructions.size();
       const auto expected = state_after(setup, 3);
       setup.fusion = false;
       EXPECT_EQ(state_after(setup, 3), expected);
-      EXPECT_LT(joined, SmallRun::compile_bundle(setup).at("train").instructions.size());
+      EXPECT_LT(joined,
+                SmallRun::compile_bundle(setup).at(op::ProgramKind::train).instructions.size());
     }
 }
 
@@ -195,7 +198,8 @@ TEST(Fusion, of_products_changes_no_bit_where_own_loops_compute_both) {
     RunSetup setup = rich_setup(compute);
     const machine::Choice own{.op = "*", .dtype = std::nullopt, .implementation = "vector"};
     setup.edit_target = [&](machine::Target& target) { target.choices = {own}; };
-    const std::size_t apart = SmallRun::compile_bundle(setup).at("train").instructions.size();
+    const std::size_t apart =
+        SmallRun::compile_bundle(setup).at(op::ProgramKind::train).instructions.size();
     const auto expected = state_after(setup, 3);
     setup.edit_target = [&](machine::Target& target) {
       target.choices = {own};
@@ -205,7 +209,8 @@ TEST(Fusion, of_products_changes_no_bit_where_own_loops_compute_both) {
                              "contract+gelu_gradient"});
       target.fusions.emplace_back("contract+add_bias");
     };
-    EXPECT_LT(SmallRun::compile_bundle(setup).at("train").instructions.size(), apart);
+    EXPECT_LT(SmallRun::compile_bundle(setup).at(op::ProgramKind::train).instructions.size(),
+              apart);
     EXPECT_EQ(state_after(setup, 3), expected);
   }
 }
@@ -228,7 +233,7 @@ TEST(Runs, stepwise_execution_gives_the_same_bits) {
   b.init(true);
   test::FixedFeeder feeder = test::random_batch(setup);
   a.step(feeder, 0);
-  b.executor().run_stepwise("train", SmallRun::block(0, 1e-2, 1), &feeder,
+  b.executor().run_stepwise(op::ProgramKind::train, SmallRun::block(0, 1e-2, 1), &feeder,
                             [](const program::Program&, std::size_t) {});
   EXPECT_EQ(a.state(), b.state());
 }
@@ -257,9 +262,9 @@ TEST(Digest, is_equal_for_equal_state_and_sees_a_single_flipped_bit) {
   SmallRun run(rich_setup(DType::f32));
   run.init(true);
   const auto digests = [&] {
-    run.executor().run("digest", SmallRun::block(0, 0, 1));
+    run.executor().run(op::ProgramKind::digest, SmallRun::block(0, 0, 1));
     std::map<std::string, std::vector<std::byte>> all;
-    for (const program::Buffer& b : run.bundle().at("digest").buffers)
+    for (const program::Buffer& b : run.bundle().at(op::ProgramKind::digest).buffers)
       if (b.role == program::BufferRole::output) {
         const auto bytes = run.executor().bytes(b);
         all[b.name].assign(bytes.data(), bytes.data() + bytes.size());

@@ -164,7 +164,7 @@ std::vector<std::int64_t> places_of(const Shape& shape, const Box& box) {
 
 /// A program with one buffer of that shape, whole on one rank.
 Program with_buffer(const Shape& shape) {
-  Builder b("pass", Rank(0), Mesh{"main", {{"r", 1}}, {Rank(0)}}, {"math"});
+  Builder b(op::ProgramKind::train, Rank(0), Mesh{"main", {{"r", 1}}, {Rank(0)}}, {"math"});
   b.buffer("h", shape, {});
   return b.finish();
 }
@@ -212,7 +212,7 @@ TEST(Box, a_slice_is_a_box_where_its_elements_are_one_and_only_there) {
 TEST(Box, padding_is_what_lies_beyond_the_tensor_in_some_dim) {
   const Mesh mesh{"main", {{"r", 2}, {"c", 2}}, {Rank(0), Rank(1), Rank(2), Rank(3)}};
   for (std::size_t rank = 0; rank < 4; ++rank) {
-    Builder b("pass", Rank(rank), mesh, {"math"});
+    Builder b(op::ProgramKind::train, Rank(rank), mesh, {"math"});
     const BufferId id = b.buffer("h", {2, 5, 3}, {}, {"", "r", "c"});  // tiles of 2 x 3 x 2
     const Program program = b.finish();
     Claims claims(program);
@@ -510,7 +510,8 @@ Job two_streams_to_one_peer(bool is_one_peer) {
   const std::vector<Mesh> meshes = {{"first", {{"r", 2}}, {Rank(0), Rank(1)}},
                                     {"second", {{"r", 4}}, {Rank(2), Rank(3), Rank(4), Rank(5)}}};
   const auto build = [&](std::size_t rank, std::array<std::size_t, 2> peers, bool sends) {
-    Builder b("pass", Rank(rank), meshes, MeshId(sends ? 0 : 1), 6, {"math", "one", "two"});
+    Builder b(op::ProgramKind::train, Rank(rank), meshes, MeshId(sends ? 0 : 1), 6,
+              {"math", "one", "two"});
     b.buffer("h", {4, 8}, {});
     b.task(TaskKind::forward);
     if (sends) {

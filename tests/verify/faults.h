@@ -31,7 +31,8 @@ inline void expect_fault(const Program& program, std::string_view rule,
   const Fault& first = faults.front();
   EXPECT_EQ(first.rule, rule) << all(faults);
   EXPECT_EQ(first.instruction, instruction) << all(faults);
-  EXPECT_TRUE(first.message.starts_with(program.name + ": ")) << first.message;
+  EXPECT_TRUE(first.message.starts_with(std::string(op::to_string(program.kind)) + ": "))
+      << first.message;
   EXPECT_NE(first.message.find(part_of_message), std::string::npos) << first.message;
   if (instruction) {
     EXPECT_NE(first.message.find(format("instruction {} (", *instruction)), std::string::npos)

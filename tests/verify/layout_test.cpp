@@ -11,9 +11,9 @@ constexpr Kind activation{BufferRole::activation, DType::f32};
 constexpr Kind output{BufferRole::output, DType::f32};
 
 /// Rank 2 of 4 on one axis.
-Builder line(std::string_view name = "line") {
+Builder line() {
   const Mesh mesh{"main", {{"y", 4}}, {Rank(0), Rank(1), Rank(2), Rank(3)}};
-  Builder b(std::string(name), Rank(2), mesh, {"math", "y"});
+  Builder b(op::ProgramKind::train, Rank(2), mesh, {"math", "y"});
   b.serialize();
   b.group({"y"});
   return b;
@@ -74,7 +74,7 @@ TEST(VerifyLayout, a_pack_of_a_blocked_buffer_is_a_fault) {
   std::swap(std::get<Pack>(program.instructions[pack].what).from,
             std::get<Pack>(program.instructions[pack].what).to);
   const std::vector<Fault> faults = verify(program);
-  EXPECT_NE(all(faults).find("layout: line: forward: instruction 1"), std::string::npos)
+  EXPECT_NE(all(faults).find("layout: train: forward: instruction 1"), std::string::npos)
       << all(faults);
 }
 
@@ -163,7 +163,7 @@ TEST(VerifyLayout, an_all_to_all_of_a_plain_buffer_is_a_fault) {
 Program along_both(const std::vector<std::string>& axes, const std::string& cuts) {
   const std::string name = axes[0] + "-" + axes[1];
   const Mesh mesh{"main", {{"x", 2}, {"y", 3}}, Ranks(Rank(0), 6)};
-  Builder b("both", Rank(4), mesh, {"math", name});
+  Builder b(op::ProgramKind::train, Rank(4), mesh, {"math", name});
   b.serialize();
   b.group(axes);
   b.buffer("terms", {12}, activation);
@@ -190,7 +190,7 @@ TEST(VerifyAxes, cuts_in_another_order_than_that_of_the_members_are_a_fault) {
 
 Program nested(const std::vector<std::string>& outer, const std::vector<std::string>& inner) {
   const Mesh mesh{"main", {{"x", 2}, {"y", 2}}, {Rank(0), Rank(1), Rank(2), Rank(3)}};
-  Builder b("nested", Rank(3), mesh, {"math", "y"});
+  Builder b(op::ProgramKind::train, Rank(3), mesh, {"math", "y"});
   b.serialize();
   b.group({"y"});
   b.buffer("part", {10, 2}, activation, inner);
@@ -232,7 +232,7 @@ TEST(VerifyPadding, equal_parts_of_different_sizes_are_a_fault) {
 
 Program own_copy(std::int64_t offset_rows) {
   const Mesh mesh{"main", {{"x", 2}, {"y", 2}}, {Rank(0), Rank(1), Rank(2), Rank(3)}};
-  Builder b("own", Rank(3), mesh, {"math"});
+  Builder b(op::ProgramKind::train, Rank(3), mesh, {"math"});
   b.buffer("half", {10, 2}, activation, {"x:6", ""});
   b.buffer("part", {10, 2}, output, {"x:6,y:3", ""});
   b.task(TaskKind::forward);
@@ -371,7 +371,7 @@ TEST(VerifyDefined, what_a_kernel_leaves_in_its_workspace_is_no_value) {
 
 TEST(VerifyOrder, collectives_of_a_group_on_two_streams_need_an_order) {
   const Mesh mesh{"main", {{"y", 2}}, {Rank(0), Rank(1)}};
-  Builder b("two", Rank(0), mesh, {"y", "other"});
+  Builder b(op::ProgramKind::train, Rank(0), mesh, {"y", "other"});
   b.group({"y"});
   b.buffer("a", {8}, output);
   b.buffer("b", {8}, output);

@@ -32,8 +32,8 @@ Kind& kind_at(std::vector<Bundle>& job, const Site& site) {
 inline Seeded seeded(std::vector<Bundle>& job, const Site& site, bool on_one_rank) {
   const Program& program = program_at(job, site);
   return {site.rank, on_one_rank, site.program,
-          format("rank {}: {}: instruction {} ({})", site.rank, program.name, site.instruction,
-                 short_text(program, program.instructions[site.instruction]))};
+          format("rank {}: {}: instruction {} ({})", site.rank, op::to_string(program.kind),
+                 site.instruction, short_text(program, program.instructions[site.instruction]))};
 }
 
 /// A random site at which `suits(program, index)`, on a random rank. The program is the same on all

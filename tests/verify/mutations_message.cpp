@@ -28,7 +28,7 @@ std::optional<Seeded> circular_sends(Job& job, std::mt19937& random) {
     const auto& recv = std::get<Recv>(program.instructions[at].what);
     if (recv.peer.index() >= job.size()) return false;
     for (const Program& theirs : job[recv.peer.index()].programs) {
-      if (theirs.name != program.name) continue;
+      if (theirs.kind != program.kind) continue;
       std::optional<std::size_t> sent;
       for (std::size_t i = 0; i < theirs.instructions.size(); ++i) {
         const auto* send = std::get_if<Send>(&theirs.instructions[i].what);

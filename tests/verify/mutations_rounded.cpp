@@ -29,7 +29,8 @@ std::vector<Rounding> roundings(const Program& program, const Compute& compute) 
 
 std::optional<Site> pick_rounding(Job& job, std::mt19937& random, bool is_init) {
   return pick_kind<Compute>(job, random, [&](const Program& program, const Compute& compute) {
-    return (program.name == "init") == is_init && !roundings(program, compute).empty();
+    return (program.kind == op::ProgramKind::init) == is_init &&
+           !roundings(program, compute).empty();
   });
 }
 
@@ -140,7 +141,7 @@ std::optional<std::size_t> first_rounding(const Program& program) {
 /// True if an instruction reads a copy that the first update of the program writes.
 bool reads_copy(const Program& program, std::size_t at) {
   const auto update = first_rounding(program);
-  if (program.name == "init" || !update || at >= *update) return false;
+  if (program.kind == op::ProgramKind::init || !update || at >= *update) return false;
   const auto& compute = std::get<Compute>(program.instructions[*update].what);
   const BufferId copy = compute.slices[roundings(program, compute)[0].copy].buffer;
   const auto list = accesses(program.instructions[at]);
@@ -153,7 +154,7 @@ void add_times_of_rounding(std::vector<Mutation>& list) {
   list.push_back(
       {"a weight rounded before it is made", {"rounded"}, true, [](Job& job, std::mt19937& random) {
          const auto site = pick(job, random, [](const Program& program, std::size_t at) {
-           return program.name == "init" && maker_of(program, at).has_value();
+           return program.kind == op::ProgramKind::init && maker_of(program, at).has_value();
          });
          return on_all(job, site, [&](const Site& each) {
            if (const auto maker = maker_of(program_at(job, each), each.instruction))
@@ -194,7 +195,8 @@ Mutation written_by(std::string kind, bool also_init,
           [=](Job& job, std::mt19937& random) -> std::optional<Seeded> {
             const std::size_t number = random();
             const auto site = pick(job, random, [&](const Program& program, std::size_t) {
-              return (also_init || program.name != "init") && copy_number(program, number);
+              return (also_init || program.kind != op::ProgramKind::init) &&
+                     copy_number(program, number);
             });
             return on_all(job, site, [&](const Site& each) {
               Program& program = program_at(job, each);
@@ -288,25 +290,26 @@ void add_frames_of_copies(std::vector<Mutation>& list) {
                     if (!any) return std::nullopt;
                     return Seeded{rank, true, 0, format("rank {}", rank)};
                   }});
-  list.push_back({"a program that does not know of a copy",
-                  {"bundle"},
-                  false,
-                  [](Job& job, std::mt19937& random) -> std::optional<Seeded> {
-                    const std::size_t rank = random() % job.size(), number = random();
-                    for (Program& program : job[rank].programs) {
-                      const auto copy = copy_number(program, number);
-                      const auto touches = [&](const Instruction& instruction) {
-                        return std::ranges::any_of(
-                            accesses(instruction),
-                            [&](const Access& access) { return access.slice.buffer == *copy; });
-                      };
-                      if (!copy || std::ranges::any_of(program.instructions, touches)) continue;
-                      program.buffers[copy->index()].name = "nothing";
-                      program.buffers[copy->index()].role = BufferRole::activation;
-                      return Seeded{rank, true, 0, format("rank {}: {}", rank, program.name)};
-                    }
-                    return std::nullopt;
-                  }});
+  list.push_back(
+      {"a program that does not know of a copy",
+       {"bundle"},
+       false,
+       [](Job& job, std::mt19937& random) -> std::optional<Seeded> {
+         const std::size_t rank = random() % job.size(), number = random();
+         for (Program& program : job[rank].programs) {
+           const auto copy = copy_number(program, number);
+           const auto touches = [&](const Instruction& instruction) {
+             return std::ranges::any_of(accesses(instruction), [&](const Access& access) {
+               return access.slice.buffer == *copy;
+             });
+           };
+           if (!copy || std::ranges::any_of(program.instructions, touches)) continue;
+           program.buffers[copy->index()].name = "nothing";
+           program.buffers[copy->index()].role = BufferRole::activation;
+           return Seeded{rank, true, 0, format("rank {}: {}", rank, op::to_string(program.kind))};
+         }
+         return std::nullopt;
+       }});
 }
 
 // --- gradients that are rounded before collectives carry them

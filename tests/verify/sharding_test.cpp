@@ -163,7 +163,7 @@ TEST(VerifyState, a_parameter_that_claims_to_be_partial_is_a_fault) {
 /// A program that copies the replicated `all` to this rank's block of a dim cut by z.
 Program slicing(std::int64_t offset_bytes) {
   const Mesh mesh{"main", {{"z", 2}}, {Rank(0), Rank(1)}};
-  Builder b("slice", Rank(1), mesh, {"math"});
+  Builder b(op::ProgramKind::train, Rank(1), mesh, {"math"});
   b.buffer("all", {4, 8}, {BufferRole::activation, DType::f32});
   b.buffer("block", {4, 8}, {BufferRole::output, DType::f32}, {"", "z"});
   b.task(TaskKind::forward);

@@ -128,7 +128,7 @@ std::vector<Bundle> two_gathers(const std::vector<std::string>& second,
     const auto name_of = [](const std::vector<std::string>& axes) {
       return axes.size() == 1 ? axes[0] : axes[0] + "-" + axes[1];
     };
-    Builder b("gather", Rank(rank), mesh, {"math", "a", name_of(second)});
+    Builder b(op::ProgramKind::train, Rank(rank), mesh, {"math", "a", name_of(second)});
     for (const auto& axes : groups) {
       const std::string cut = axes.size() == 1 ? axes[0] : axes[0] + "," + axes[1];
       b.group(axes);
@@ -167,7 +167,7 @@ TEST(VerifyJob, collectives_that_no_order_of_launches_serves_are_a_fault) {
   for (const std::vector<std::size_t>& crossed : {std::vector<std::size_t>{1}, {0, 1}, {0, 2}})
     EXPECT_EQ(launch_fault(two_gathers({"b"}, crossed)), "");
   const std::string across = launch_fault(two_gathers({"b"}, {0, 3}));
-  EXPECT_TRUE(across.starts_with("rank 0: gather: forward: instruction 7 (all_gather part.a"))
+  EXPECT_TRUE(across.starts_with("rank 0: train: forward: instruction 7 (all_gather part.a"))
       << across;
   EXPECT_NE(across.find("it waits for rank 0, which waits in instruction 6 (all_gather part.b"),
             std::string::npos)
@@ -184,7 +184,7 @@ std::vector<Bundle> one_message_for_two_micro_batches(bool sends_table) {
                                     {"second", {{"data", 1}}, {Rank(1)}}};
   std::vector<Bundle> job;
   for (std::size_t rank = 0; rank < 2; ++rank) {
-    Builder b("pass", Rank(rank), meshes, MeshId(rank), 2, {"math", "feed"});
+    Builder b(op::ProgramKind::train, Rank(rank), meshes, MeshId(rank), 2, {"math", "feed"});
     b.serialize();
     b.buffer("tokens", {2, 4}, {BufferRole::feed, DType::i32});
     b.buffer("table", {16, 8}, {});
@@ -225,7 +225,7 @@ std::vector<Bundle> two_messages(const std::array<std::int64_t, 2>& tags) {
   std::vector<Bundle> job;
   for (std::size_t rank = 0; rank < 4; ++rank) {
     const bool sends = rank < 2;
-    Builder b("pass", Rank(rank), meshes, MeshId(sends ? 0 : 1), 4, {"math"});
+    Builder b(op::ProgramKind::train, Rank(rank), meshes, MeshId(sends ? 0 : 1), 4, {"math"});
     b.buffer("a", {4, 8}, {}, {"data", ""});
     b.buffer("b", {4, 8}, {}, {"data", ""});
     b.task(TaskKind::forward);
@@ -276,8 +276,8 @@ std::vector<Bundle> job_of_many_kinds(std::size_t width) {
   std::vector<Bundle> job;
   for (std::size_t rank = 0; rank < 2 * width; ++rank) {
     const std::size_t place = rank % width, mesh = rank / width;
-    Builder b("pass", Rank(rank), meshes, MeshId(mesh), static_cast<std::int64_t>(2 * width),
-              {"math"});
+    Builder b(op::ProgramKind::train, Rank(rank), meshes, MeshId(mesh),
+              static_cast<std::int64_t>(2 * width), {"math"});
     b.buffer("a", {static_cast<std::int64_t>(4 * width), 8}, {}, {"data", ""});
     b.task(TaskKind::forward);
     if (mesh == 0) b.op("math", op::Fill{0, {4, 8}}, {"a"});

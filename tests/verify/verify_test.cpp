@@ -41,14 +41,12 @@ TEST(Verify, axes_of_size_one_need_no_reduction) {
 }
 
 TEST(Verify, an_empty_program_is_sound) {
-  Program program;
-  program.name = "nothing";
-  EXPECT_EQ(all(verify(program)), "");
+  EXPECT_EQ(all(verify(Program{})), "");
 }
 
 TEST(Verify, a_zeroed_accumulator_takes_partial_sums) {
   const Mesh mesh{"main", {{"z", 2}}, {Rank(0), Rank(1)}};
-  Builder b("sum", Rank(0), mesh, {"math", "z"});
+  Builder b(op::ProgramKind::train, Rank(0), mesh, {"math", "z"});
   b.group({"z"});
   b.buffer("x", {4, 8}, {BufferRole::activation, DType::f32}, {"z", ""});
   b.buffer("sum", {8}, {BufferRole::output, DType::f32});
@@ -69,7 +67,7 @@ TEST(Verify, a_zeroed_accumulator_takes_partial_sums) {
 Program synthetic(std::size_t layers) {
   constexpr std::size_t ring = 64;
   const Mesh mesh{"main", {{"z", 2}}, {Rank(0), Rank(1)}};
-  Builder b("synthetic", Rank(0), mesh, {"math", "side", "z"});
+  Builder b(op::ProgramKind::train, Rank(0), mesh, {"math", "side", "z"});
   b.group({"z"});
   for (std::size_t i = 0; i < ring; ++i) {
     b.buffer(format("x{}", i), {4, 64}, {BufferRole::activation, DType::f32});

@@ -213,7 +213,7 @@ void CudaBackend::show_progress() {
     const auto open =
         marks_ ? marks_->first_open(programs_[place.program]->exchanges) : std::nullopt;
     return comm::Progress::Description{
-        format("program {} on {}{}", program.name, device_.name(),
+        format("program {} on {}{}", op::to_string(program.kind), device_.name(),
                open ? format(", before the end of {}", describe_instruction(program, *open)) : ""),
         false};
   });

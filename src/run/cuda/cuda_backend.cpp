@@ -358,7 +358,7 @@ void CudaBackend::fail(Run& run, std::optional<std::size_t> instruction,
 
 std::string CudaBackend::place_in(const Run& run) const {
   const program::Program& program = *run.loaded->prepared.program;
-  std::string text = format("program {}, step {}", program.name, run.step);
+  std::string text = format("program {}, step {}", op::to_string(program.kind), run.step);
   const auto open = marks_ ? marks_->first_open(run.loaded->exchanges) : std::nullopt;
   if (open)
     text +=

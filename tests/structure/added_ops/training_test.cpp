@@ -32,7 +32,7 @@ constexpr std::int64_t samples = 16, length = 4, C = 12, F = 24, V = 20;
 
 /// A table, a norm, two products with a Swish and another norm between them, and classes.
 graph::ModelGraphs model(const plan::Batching& batching) {
-  Builder b("train");
+  Builder b(op::ProgramKind::train);
   const Shape fed{batching.samples(), length};
   const auto weight = [&](const std::string& name, const Shape& shape) {
     return b.parameter(name, shape, op::InitNormal{random_stream(name), 0.3, shape});
@@ -100,18 +100,19 @@ Outcome train(const plan::Grid& grid) {
   for (const verify::Fault& fault : verify::verify(job))
     ADD_FAILURE() << fault.rule << ": " << fault.message;
   Outcome outcome;
-  outcome.text = program::to_text(job.classes[0].at("train"));
+  outcome.text = program::to_text(job.classes[0].at(op::ProgramKind::train));
   GridRun run(setup, std::move(job));
   run.run([&](GridRun::RankRun& rank) {
-    rank.executor.run("init", test::SmallRun::block(0, 0, 1));
+    rank.executor.run(op::ProgramKind::init, test::SmallRun::block(0, 0, 1));
     auto feeder = test::random_batch(setup);
     for (std::int64_t step = 0; step < 4; ++step) {
-      const auto result = rank.executor.run("train", test::SmallRun::block(step, 1e-2, 1), &feeder);
+      const auto result =
+          rank.executor.run(op::ProgramKind::train, test::SmallRun::block(step, 1e-2, 1), &feeder);
       EXPECT_EQ(result.applied, 1);
       if (rank.rank == 0)
         outcome.losses.push_back(result.loss_sum / static_cast<double>(result.valid_count));
     }
-    for (const program::Buffer& buffer : rank.bundle.at("train").buffers)
+    for (const program::Buffer& buffer : rank.bundle.at(op::ProgramKind::train).buffers)
       if (buffer.role == program::BufferRole::parameter)
         run.collect(rank, buffer, buffer.name, outcome.weights);
   });

@@ -210,14 +210,15 @@ TEST_P(GptOnGpu, captured_steps_have_the_bits_of_traced_ones_and_of_single_instr
       EXPECT_TRUE(train(stepwise, setup,
                         [&](run::Feeder& feeder, std::int64_t step) {
                           return stepwise.executor().run_stepwise(
-                              "train", SmallRun::block(step, 1e-2, 1), &feeder,
+                              op::ProgramKind::train, SmallRun::block(step, 1e-2, 1), &feeder,
                               [&](const program::Program&, std::size_t) { ++instructions; });
                         }) == captured)
           << "single instructions, " << to_string(compute);
       EXPECT_EQ(instructions, 6 * stepwise.train_program().instructions.size());
     }
     SmallRun traced = run(setup);
-    trace::Recorder recorder("train", traced.train_program().instructions.size(), 0, 6);
+    trace::Recorder recorder(op::ProgramKind::train, traced.train_program().instructions.size(), 0,
+                             6);
     traced.executor().set_recorder(&recorder);
     EXPECT_TRUE(train(traced, setup,
                       [&](run::Feeder& feeder, std::int64_t step) {
@@ -244,18 +245,20 @@ TEST_P(GptOnGpu, the_first_nan_is_named_and_no_weight_changes) {
   auto values = gpu.doubles(weight);
   const std::vector<std::byte> sound = gpu.state();
   EXPECT_FALSE(
-      find_non_finite(gpu.executor(), "train", SmallRun::block(0, 1e-2, 1), &feeder).has_value());
+      find_non_finite(gpu.executor(), op::ProgramKind::train, SmallRun::block(0, 1e-2, 1), &feeder)
+          .has_value());
   EXPECT_EQ(gpu.state(), sound) << "the search does not apply the update";
   values[7] = std::numeric_limits<double>::quiet_NaN();
   gpu.set_doubles(weight, values);
   EXPECT_EQ(gpu.step(feeder).applied, 0);
-  const auto found = find_non_finite(gpu.executor(), "train", SmallRun::block(0, 1e-2, 1), &feeder);
+  const auto found =
+      find_non_finite(gpu.executor(), op::ProgramKind::train, SmallRun::block(0, 1e-2, 1), &feeder);
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->text(), "element 7 of blocks.1.mlp.up.weight was NaN before the step");
 }
 
 /// After the last of the tokens, which stand after `position` others.
-std::vector<double> logits(SmallRun& run, const char* program, std::vector<std::int32_t> tokens,
+std::vector<double> logits(SmallRun& run, op::ProgramKind program, std::vector<std::int32_t> tokens,
                            std::int32_t position) {
   const program::Program& chosen = run.bundle().at(program);
   op::StepBlock step;
@@ -271,17 +274,17 @@ TEST_P(GptOnGpu, logits_of_a_text_are_those_of_the_cpu) {
   SmallRun cpu(small_gpt()), gpu = run(small_gpt());
   cpu.init(true);
   gpu.init(true);
-  const auto expect_same = [&](const char* program, const std::vector<std::int32_t>& tokens,
+  const auto expect_same = [&](op::ProgramKind program, const std::vector<std::int32_t>& tokens,
                                std::int32_t position) {
     EXPECT_LE(relative_error(logits(gpu, program, tokens, position),
                              logits(cpu, program, tokens, position), 0),
               bound)
-        << program << " " << position;
+        << op::to_string(program) << " " << position;
   };
   for (int again = 0; again < 3; ++again) {
-    expect_same("prefill", {3, 1}, 0);
-    expect_same("decode", {4}, 2);
-    expect_same("decode", {10}, 3);
+    expect_same(op::ProgramKind::prefill, {3, 1}, 0);
+    expect_same(op::ProgramKind::decode, {4}, 2);
+    expect_same(op::ProgramKind::decode, {10}, 3);
   }
 }
 

@@ -157,7 +157,8 @@ TEST_P(GridsOnGpu, what_four_ranks_have_saved_one_goes_on_from) {
   constexpr std::int64_t saved_at = 3, steps = 6;
   const auto step = [&](GridRun::RankRun& rank, std::int64_t number) {
     auto feeder = random_batch(setup, static_cast<std::uint64_t>(number));
-    return loss_of(rank.executor.run("train", SmallRun::block(number, 1e-3, 1), &feeder));
+    return loss_of(
+        rank.executor.run(op::ProgramKind::train, SmallRun::block(number, 1e-3, 1), &feeder));
   };
   const auto bytes_of = [](GridRun::RankRun& rank) {
     return [&rank](const program::Buffer& buffer) { return rank.executor.bytes(buffer); };
@@ -168,7 +169,7 @@ TEST_P(GridsOnGpu, what_four_ranks_have_saved_one_goes_on_from) {
   set_grid(setup, {.x = 2, .y = 2, .data = 1});
   GridRun(ranks.on_gpu(setup), GridRun::compile_for(setup, target()))
       .run([&](GridRun::RankRun& rank) {
-        rank.executor.run("init", SmallRun::block(0, 0, 1));
+        rank.executor.run(op::ProgramKind::init, SmallRun::block(0, 0, 1));
         for (std::int64_t number = 0; number < steps; ++number) {
           if (number == saved_at) {
             checkpoint::Store store(disk, "/ckpt");
@@ -176,7 +177,7 @@ TEST_P(GridsOnGpu, what_four_ranks_have_saved_one_goes_on_from) {
             checkpoint::Saver saver(store, &rank.world);
             checkpoint::Manifest facts;
             facts.step = saved_at;
-            saver.start(facts, rank.bundle.at("train"), bytes_of(rank));
+            saver.start(facts, rank.bundle.at(op::ProgramKind::train), bytes_of(rank));
             EXPECT_EQ(saver.finish().error, "");
           }
           const double loss = step(rank, number);
@@ -187,7 +188,7 @@ TEST_P(GridsOnGpu, what_four_ranks_have_saved_one_goes_on_from) {
   GridRun(ranks.on_gpu(setup), GridRun::compile_for(setup, target()))
       .run([&](GridRun::RankRun& rank) {
         checkpoint::Store store(disk, "/ckpt");
-        checkpoint::restore(store, store.open(saved_at), {}, rank.bundle.at("train"),
+        checkpoint::restore(store, store.open(saved_at), {}, rank.bundle.at(op::ProgramKind::train),
                             bytes_of(rank), &rank.world);
         for (std::int64_t number = saved_at; number < steps; ++number)
           got.push_back(step(rank, number));

@@ -24,7 +24,7 @@ class Planting : public run::Backend {
   explicit Planting(std::unique_ptr<run::Backend> inner) : inner_(std::move(inner)) {}
   void bind(const program::Bundle& bundle) override {
     inner_->bind(bundle);
-    const program::Program& train = bundle.at("train");
+    const program::Program& train = bundle.at(op::ProgramKind::train);
     const auto number = std::stoull(std::getenv("PLANT"));
     const auto world = static_cast<std::uint64_t>(train.world);
     if (number % world != train.rank.index()) return;
@@ -32,7 +32,7 @@ class Planting : public run::Backend {
     const std::size_t place = places[number / world % places.size()];
     auto* backend = dynamic_cast<run::CpuBackend*>(inner_.get());
     require(backend != nullptr, "a fault is planted on a CPU");
-    backend->inject({"train", place, 0, 0});
+    backend->inject({op::ProgramKind::train, place, 0, 0});
     std::fprintf(stderr, "planted: rank %zu, instruction %zu.\n", train.rank.index(), place);
   }
   void begin(run::ProgramId program, const op::StepBlock& step, run::Feeder* feeder) override {

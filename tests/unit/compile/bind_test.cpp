@@ -61,9 +61,9 @@ TEST(Bind, no_two_ranks_have_the_same_programs) {
   const auto compiled = bundles_of_all_ranks(full_setup(false));
   for (std::size_t a = 0; a < compiled.size(); ++a)
     for (std::size_t b = 0; b < a; ++b) {
-      Program other = compiled[b].at("train");
-      other.rank = compiled[a].at("train").rank;
-      EXPECT_NE(compiled[a].at("train"), other) << a << " and " << b;
+      Program other = compiled[b].at(op::ProgramKind::train);
+      other.rank = compiled[a].at(op::ProgramKind::train).rank;
+      EXPECT_NE(compiled[a].at(op::ProgramKind::train), other) << a << " and " << b;
     }
 }
 
@@ -128,7 +128,7 @@ TEST(Bind, samples_are_numbered_over_data_and_z_and_heads_over_x_and_y) {
   const auto compiled = bundles_of_all_ranks(full_setup(false));
   for (std::size_t rank = 0; rank < compiled.size(); ++rank) {
     const Place at = place_of(rank);
-    const Program& train = compiled[rank].at("train");
+    const Program& train = compiled[rank].at(op::ProgramKind::train);
     EXPECT_EQ(train.feeds.samples, 4);
     EXPECT_EQ(train.feeds.count, 1);
     EXPECT_EQ(train.feeds.first, 2 * at.data + at.z) << rank;
@@ -150,7 +150,7 @@ TEST(Bind, rows_of_a_padded_vocabulary_are_numbered_over_x_and_y_and_padding_is_
   for (std::size_t rank = 0; rank < compiled.size(); ++rank) {
     const Place at = place_of(rank);
     const std::int64_t first = 20 * at.x + 10 * at.y;  // 37 rows in four parts of 10
-    for (const program::Instruction& i : compiled[rank].at("train").instructions) {
+    for (const program::Instruction& i : compiled[rank].at(op::ProgramKind::train).instructions) {
       const auto* compute = std::get_if<program::Compute>(&i.what);
       if (compute == nullptr) continue;
       if (const auto* row = std::get_if<op::Embedding>(&compute->op)) {
@@ -176,7 +176,7 @@ TEST(Bind, the_ranks_together_start_every_element_of_a_weight_equally_often) {
   std::map<std::string, std::vector<int>> starts;  // by tensor, of each element
   std::map<std::string, std::int64_t> held;        // elements and padding, on all ranks
   for (const Bundle& bundle : bundles_of_all_ranks(setup)) {
-    const Program& init = bundle.at("init");
+    const Program& init = bundle.at(op::ProgramKind::init);
     for (const program::Instruction& i : init.instructions) {
       const auto* compute = std::get_if<program::Compute>(&i.what);
       const auto* row = compute == nullptr ? nullptr : std::get_if<op::InitNormal>(&compute->op);
@@ -212,7 +212,7 @@ TEST(Bind, an_update_of_sharded_states_begins_at_the_rows_of_the_rank) {
   // Up is [32 (y,z), 128 (x)]: 8 rows of 64 elements, of which each rank of data updates 4.
   const auto compiled = bundles_of_all_ranks(full_setup(true));
   for (std::size_t rank = 0; rank < compiled.size(); ++rank) {
-    const Program& train = compiled[rank].at("train");
+    const Program& train = compiled[rank].at(op::ProgramKind::train);
     std::size_t updates = 0, gathers = 0;
     for (const program::Instruction& i : train.instructions) {
       const auto is_up = [&](const program::Slice& slice) {

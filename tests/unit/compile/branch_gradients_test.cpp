@@ -37,7 +37,7 @@ Program train_of(const RunSetup& setup, const machine::Target& target = target_o
       compile(setup.graphs(), setup.solved(), target, options).classes[0];
   for (const verify::Fault& fault : verify::verify(bundle))
     ADD_FAILURE() << fault.rule << ": " << fault.message;
-  return bundle.at("train");
+  return bundle.at(op::ProgramKind::train);
 }
 
 RunSetup setup_with(WeightGradients where) {

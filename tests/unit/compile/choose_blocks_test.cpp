@@ -17,7 +17,7 @@ ShardedGraph chosen(const plan::Grid& grid) {
   ShardedGraph result;
   PassOptions options;
   options.observer = [&](const Pass& pass, const Form& form, const PassContext&) {
-    if (pass.name == "choose_blocks" && name_of(form) == "train")
+    if (pass.name == "choose_blocks" && kind_of(form) == op::ProgramKind::train)
       result = std::get<ShardedGraph>(form);
   };
   const graph::ModelGraphs model = setup.graphs();

@@ -47,22 +47,22 @@ TEST(Compile, a_gpt_of_one_layer_compiles_to_the_golden_programs) {
 TEST(Compile, later_micro_batches_print_as_the_earlier_ones) {
   RunSetup setup;
   setup.plan.global_batch_size = 12;
-  const std::string text = program::to_text(bundle_of(setup).at("train"));
+  const std::string text = program::to_text(bundle_of(setup).at(op::ProgramKind::train));
   EXPECT_NE(text.find("task backward(3) = backward(1)"), std::string::npos) << text;
 }
 
 TEST(Bundle, all_programs_share_one_persistent_region) {
   const program::Bundle bundle = bundle_of({});
-  std::set<std::string> names;
+  std::set<op::ProgramKind> kinds;
   for (const program::Program& program : bundle.programs) {
-    names.insert(program.name);
+    kinds.insert(program.kind);
     EXPECT_EQ(program.persistent_bytes, bundle.persistent_bytes);
     EXPECT_LE(program.transient_bytes, bundle.transient_bytes);
     EXPECT_EQ(program.buffers[0].name, "step");
     EXPECT_EQ(program.buffers[1].name, "result");
   }
-  EXPECT_EQ(names,
-            (std::set<std::string>{"init", "train", "evaluate", "prefill", "decode", "digest"}));
+  using enum op::ProgramKind;
+  EXPECT_EQ(kinds, (std::set{init, train, evaluate, prefill, decode, digest}));
 }
 
 }  // namespace

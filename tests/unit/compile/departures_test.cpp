@@ -46,7 +46,8 @@ plan::Plan plan_of(const Case& its, const std::set<std::pair<std::size_t, std::s
   if (its.delay) plan.schedule.weight_delay = {pipeline::WeightDelay::Kind::fixed, *its.delay};
   plan.orders = std::get<0>(pipeline::make_orders(plan.schedule, its.meshes, its.micros));
   const auto add = [&](std::size_t from, std::size_t to, Phase phase) {
-    plan::Edge edge{"train", "v", "v", plan.mesh_of_stage(from), plan.mesh_of_stage(to), phase};
+    plan::Edge edge{op::ProgramKind::train, "v",  "v", plan.mesh_of_stage(from),
+                    plan.mesh_of_stage(to), phase};
     if (edge.from == edge.to) return;
     edge.shape = {static_cast<std::int64_t>(1 + (from * 7 + to) % 5)};
     edge.from_stage = from;
@@ -84,7 +85,7 @@ std::vector<Case> cases_of(std::size_t meshes, std::int64_t micros) {
 class Blocks {
  public:
   Blocks(const plan::Plan& plan, const Departures& departures) {
-    const std::vector<MeshOrder> orders = mesh_orders(plan, "train");
+    const std::vector<MeshOrder> orders = mesh_orders(plan, op::ProgramKind::train);
     std::map<std::pair<std::size_t, std::size_t>, std::size_t> tasks;  // by mesh and place
     for (std::size_t mesh = 0; mesh < orders.size(); ++mesh)
       for (std::size_t at = 0; at < orders[mesh].tasks().size(); ++at) {
@@ -102,7 +103,8 @@ class Blocks {
     for (std::size_t mesh = 0; mesh < orders.size(); ++mesh) {
       std::map<std::size_t, std::size_t> last;  // by mesh that sends
       std::optional<std::size_t> last_receipt;
-      for (const Arrival& arrival : arrivals_on(MeshId(mesh), plan, "train", orders)) {
+      for (const Arrival& arrival :
+           arrivals_on(MeshId(mesh), plan, op::ProgramKind::train, orders)) {
         const std::size_t block = add(), place = departures.place(arrival.edge, arrival.micro),
                           made = plan.overlap.send_recv ? arrival.sender : place;
         EXPECT_GE(place, arrival.sender);

@@ -57,7 +57,7 @@ Program train_of(const GridSetup& setup) {
           .classes[0];
   for (const verify::Fault& fault : verify::verify(bundle))
     ADD_FAILURE() << fault.rule << ": " << fault.message;
-  return bundle.at("train");
+  return bundle.at(op::ProgramKind::train);
 }
 
 TEST(FillBuckets, every_gradient_is_summed_once_and_all_but_the_last_bucket_in_the_backward_pass) {

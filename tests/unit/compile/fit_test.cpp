@@ -146,7 +146,7 @@ TEST(Fit, without_a_limit_nothing_that_is_open_changes_anything) {
 /// Bytes of payload that gathers on z bring.
 std::int64_t gathered(const program::Bundle& bundle) {
   std::int64_t bytes = 0;
-  for (const program::Traffic& entry : program::traffic(bundle.at("train")))
+  for (const program::Traffic& entry : program::traffic(bundle.at(op::ProgramKind::train)))
     if (entry.kind == "all_gather" && entry.axis == "z") bytes += entry.payload_bytes;
   return bytes;
 }

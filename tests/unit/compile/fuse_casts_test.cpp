@@ -5,6 +5,7 @@
 
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "program/text.h"
@@ -62,8 +63,10 @@ TEST(FuseCasts, one_instruction_rounds_all_weights_as_many_would) {
     const GridSetup setup = setup_of(grid);
     const program::Bundle one_by_one = bundle_of(setup, GridSetup::target()),
                           together = bundle_of(setup, fusing_target());
-    for (const char* name : {"train", "evaluate", "decode"}) {
-      const Program &before = one_by_one.at(name), &after = together.at(name);
+    for (const op::ProgramKind kind :
+         {op::ProgramKind::train, op::ProgramKind::evaluate, op::ProgramKind::decode}) {
+      const std::string_view name = op::to_string(kind);
+      const Program &before = one_by_one.at(kind), &after = together.at(kind);
       EXPECT_GT(casts_of(before).size(), 20U) << name;
       ASSERT_EQ(casts_of(after).size(), 1U) << name;
       EXPECT_EQ(std::get<op::CastList>(casts_of(after)[0].op).tensors,
@@ -86,7 +89,7 @@ TEST(FuseCasts, the_verifier_finds_no_fault_and_programs_read_back) {
 }
 
 TEST(FuseCasts, nothing_moves_past_what_touches_the_same_memory) {
-  Program program = bundle_of(setup_of({}), GridSetup::target()).at("train");
+  Program program = bundle_of(setup_of({}), GridSetup::target()).at(op::ProgramKind::train);
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < program.instructions.size(); ++i)
     if (const auto* compute = std::get_if<Compute>(&program.instructions[i].what);
@@ -110,8 +113,9 @@ TEST(FuseCasts, nothing_moves_past_what_touches_the_same_memory) {
 }
 
 TEST(FuseCasts, is_left_out_where_the_target_has_no_such_row_or_nothing_is_rounded) {
-  const Program rounded = bundle_of(setup_of({}), GridSetup::target()).at("train"),
-                plain = bundle_of(setup_of({}, DType::f32), GridSetup::target()).at("train");
+  const Program rounded = bundle_of(setup_of({}), GridSetup::target()).at(op::ProgramKind::train),
+                plain = bundle_of(setup_of({}, DType::f32), GridSetup::target())
+                            .at(op::ProgramKind::train);
   EXPECT_EQ(fuse_casts(rounded, GridSetup::target()), rounded);
   EXPECT_EQ(fuse_casts(plain, fusing_target()), plain);
 }

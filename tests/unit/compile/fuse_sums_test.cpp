@@ -27,7 +27,7 @@ program::Bundle bundle_of(const GridSetup& setup, const machine::Target& target)
 program::Program train_program(const plan::Grid& grid, const machine::Target& target) {
   GridSetup setup;
   setup.set_grid(grid);
-  return bundle_of(setup, target).at("train");
+  return bundle_of(setup, target).at(op::ProgramKind::train);
 }
 
 bool is_sum(const program::Instruction& instruction) {

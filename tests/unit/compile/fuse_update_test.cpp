@@ -60,8 +60,10 @@ TEST(FuseUpdate, one_instruction_updates_all_tensors_as_many_would) {
     for (const plan::Grid& grid :
          {plan::Grid{}, plan::Grid{.data = 2}, plan::Grid{.x = 2, .y = 2, .z = 2, .data = 2}}) {
       const GridSetup setup = setup_of(grid, shard_states);
-      const program::Program one_by_one = bundle_of(setup, GridSetup::target()).at("train"),
-                             together = bundle_of(setup, fusing_target()).at("train");
+      const program::Program one_by_one =
+                                 bundle_of(setup, GridSetup::target()).at(op::ProgramKind::train),
+                             together =
+                                 bundle_of(setup, fusing_target()).at(op::ProgramKind::train);
       EXPECT_GT(updates_of(one_by_one).size(), 20U);
       // Those whose counts go to other ranks stay apart from those whose counts are whole.
       std::set<program::BufferId> counts;
@@ -86,7 +88,7 @@ TEST(FuseUpdate, the_verifier_finds_no_fault_in_what_is_fused) {
 }
 
 TEST(FuseUpdate, tensors_with_decay_come_first) {
-  const auto program = bundle_of(setup_of({}, false), fusing_target()).at("train");
+  const auto program = bundle_of(setup_of({}, false), fusing_target()).at(op::ProgramKind::train);
   const program::Compute update = updates_of(program).at(0);
   const auto& all = std::get<op::AdamWList>(update.op);
   EXPECT_GT(all.decayed, 5);
@@ -99,7 +101,7 @@ TEST(FuseUpdate, tensors_with_decay_come_first) {
 
 /// The update task of a program with the updates as they are before the pass.
 program::Program unfused() {
-  return bundle_of(setup_of({}, false), GridSetup::target()).at("train");
+  return bundle_of(setup_of({}, false), GridSetup::target()).at(op::ProgramKind::train);
 }
 
 TEST(FuseUpdate, nothing_moves_past_what_touches_the_same_memory) {

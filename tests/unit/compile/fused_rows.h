@@ -22,7 +22,7 @@ inline GridSetup setup_of(const plan::Grid& grid, double dropout) {
 
 inline Program train_program(const GridSetup& setup, const machine::Target& target) {
   const graph::ModelGraphs model = setup.graphs();
-  return compile(model, setup.solved(model), target).classes[0].at("train");
+  return compile(model, setup.solved(model), target).classes[0].at(op::ProgramKind::train);
 }
 
 /// How often each row of the op table is there.

@@ -31,7 +31,7 @@ Program train_of(const GridSetup& setup, const std::vector<std::string>& without
       compile(model, setup.solved(model), GridSetup::target(), {.without = without}).classes[0];
   for (const verify::Fault& fault : verify::verify(bundle))
     ADD_FAILURE() << fault.rule << ": " << fault.message;
-  return bundle.at("train");
+  return bundle.at(op::ProgramKind::train);
 }
 
 std::vector<std::size_t> gathers_of(const Program& program) {

@@ -65,7 +65,7 @@ struct GridSetup {
     return compile(model, solved(model), target());
   }
   program::Bundle bundle() const { return job().classes[0]; }
-  program::Program train() const { return bundle().at("train"); }
+  program::Program train() const { return bundle().at(op::ProgramKind::train); }
 };
 
 inline std::string text_of(const plan::Grid& grid) {

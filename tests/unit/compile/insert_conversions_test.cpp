@@ -77,7 +77,7 @@ Axes summed_axes(const op::FactorRule& rule, const plan::NodeShardings& states, 
 /// By gradient.
 std::map<std::string, Axes> axes_by_rule(const graph::Graph& train, const plan::Plan& plan) {
   std::map<std::string, Axes> result;
-  const plan::GraphShardings& states = plan.of("train");
+  const plan::GraphShardings& states = plan.of(op::ProgramKind::train);
   for (std::size_t i = 0; i < train.nodes.size(); ++i) {
     const graph::Node& node = train.nodes[i];
     const op::FactorRule rule = op::factors(node.op, train.shapes(node.reads));
@@ -137,8 +137,9 @@ TEST(Gradients, are_reduced_once_on_the_axes_that_their_rule_sums_over_and_on_no
     SCOPED_TRACE(name_of(setup));
     const graph::ModelGraphs model = setup.graphs();
     const plan::Plan plan = setup.solved(model);
-    const auto expected = axes_by_rule(model.at("train"), plan);
-    auto got = reductions(compile(model, plan, GridSetup::target()).classes[0].at("train"));
+    const auto expected = axes_by_rule(model.at(op::ProgramKind::train), plan);
+    auto got =
+        reductions(compile(model, plan, GridSetup::target()).classes[0].at(op::ProgramKind::train));
     for (const auto& [name, axes] : expected) {
       const Reductions& found = got[name];
       std::multiset<std::string> once = found.at_end;
@@ -164,7 +165,8 @@ TEST(Gradients, are_reduced_once_on_the_axes_that_their_rule_sums_over_and_on_no
 
 Axes axes_of(const GridSetup& setup, const std::string& parameter) {
   const auto model = setup.graphs();
-  return axes_by_rule(model.at("train"), setup.solved(model)).at("gradient/" + parameter);
+  return axes_by_rule(model.at(op::ProgramKind::train), setup.solved(model))
+      .at("gradient/" + parameter);
 }
 
 TEST(Gradients, are_summed_over_what_cuts_the_batch) {
@@ -206,7 +208,7 @@ TEST(Gradients, of_weights_are_scattered_in_every_micro_batch_and_summed_over_da
 ShardedGraph sharded_train(const GridSetup& setup) {
   const graph::ModelGraphs model = setup.graphs();
   const plan::Plan plan = setup.solved(model);
-  CutGraph cut = use_cut_forms(model.at("train"), plan);
+  CutGraph cut = use_cut_forms(model.at(op::ProgramKind::train), plan);
   return insert_conversions(recompute(std::move(cut.graph), plan.checkpointing), cut.shardings,
                             plan);
 }

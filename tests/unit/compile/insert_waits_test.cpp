@@ -15,7 +15,7 @@ namespace {
 TEST(Waits, the_math_stream_waits_for_its_feed_and_a_slot_is_refilled_only_after_its_last_reader) {
   RunSetup setup;
   setup.plan.micro_batch_size = 1;
-  const program::Program train = bundle_of(setup).at("train");
+  const program::Program train = bundle_of(setup).at(op::ProgramKind::train);
   // Six micro-batches through two slots. The math waits for tokens and for labels of each. From the
   // third on a feed waits until the slot's last reader is done; the tokens are read last, so the
   // labels after them in the stream need no wait of their own.
@@ -28,13 +28,14 @@ TEST(Waits, the_math_stream_waits_for_its_feed_and_a_slot_is_refilled_only_after
 }
 
 TEST(Waits, programs_without_a_second_stream_have_none) {
-  for (const char* name : {"init", "digest"}) EXPECT_EQ(bundle_of({}).at(name).num_events, 0U);
+  for (const op::ProgramKind kind : {op::ProgramKind::init, op::ProgramKind::digest})
+    EXPECT_EQ(bundle_of({}).at(kind).num_events, 0U);
 }
 
 TEST(Waits, dropping_any_single_wait_is_a_race_that_the_verifier_sees) {
   RunSetup setup;
   setup.plan.micro_batch_size = 1;
-  const program::Program train = bundle_of(setup).at("train");
+  const program::Program train = bundle_of(setup).at(op::ProgramKind::train);
   std::size_t dropped = 0;
   for (std::size_t i = 0; i < train.instructions.size(); ++i) {
     if (!std::holds_alternative<program::Wait>(train.instructions[i].what)) continue;
@@ -103,7 +104,7 @@ void expect_collectives_beside_computation(plan::WeightGradients where) {
   setup.plan.grid = {.x = 2, .y = 2, .z = 2, .data = 1};
   const auto train = [&] {
     setup.plan.overlap.weight_gradients = where;
-    return bundle_of(setup).at("train");
+    return bundle_of(setup).at(op::ProgramKind::train);
   };
   EXPECT_GT(count_beside_computation<program::AllReduce>(train()), 0U);
   EXPECT_GT(count_beside_computation<program::ReduceScatter>(train()), 0U);
@@ -133,7 +134,8 @@ program::Program middle_stage(bool overlaps) {
   const plan::Grid one{.data = 1};
   spec.pipeline = {.stages = 3, .layers = {1, 1, 1}, .grids = {one, one, one}};
   const auto [model, plan] = std::get<plan::PlannedModel>(plan::plan_stages(setup.graphs(), spec));
-  return program::bundle_of(compile(model, plan, test_target()), Rank(1)).at("train");
+  return program::bundle_of(compile(model, plan, test_target()), Rank(1))
+      .at(op::ProgramKind::train);
 }
 
 /// How many tasks compute before all that earlier tasks sent has left.

@@ -72,7 +72,8 @@ TEST(JoinCollectives, every_tensor_meets_its_group_as_before_and_the_ranks_meet_
                                    plan::Grid{.x = 2, .y = 2, .z = 2, .data = 2}}) {
       const program::Bundle alone = bundle_of(setup_of(grid, shards_states), false),
                             joined = bundle_of(setup_of(grid, shards_states), true);
-      const Program &before = alone.at("train"), &after = joined.at("train");
+      const Program &before = alone.at(op::ProgramKind::train),
+                    &after = joined.at(op::ProgramKind::train);
       EXPECT_EQ(meaning_of(after), meaning_of(before));
       EXPECT_LT(sizes_of(after).size(), sizes_of(before).size());
       EXPECT_EQ(joined.transient_bytes, alone.transient_bytes);
@@ -88,7 +89,7 @@ TEST(JoinCollectives, those_of_different_chunks_stay_apart) {
   setup.plan.chunks = 2;
   setup.set_grid({.x = 2, .y = 2, .z = 1, .data = 2}, 2);
   const program::Bundle joined = bundle_of(setup, true);
-  const Program& train = joined.at("train");
+  const Program& train = joined.at(op::ProgramKind::train);
   std::size_t of_several = 0;
   for (const program::Instruction& instruction : train.instructions) {
     const auto* reduce = std::get_if<AllReduce>(&instruction.what);
@@ -110,7 +111,7 @@ TEST(JoinCollectives, gathers_of_updated_rows_join_too) {
   const program::Bundle bundle =
       bundle_of(setup_of({.x = 1, .y = 1, .z = 1, .data = 2}, true), true);
   std::size_t most = 0;
-  for (const program::Instruction& instruction : bundle.at("train").instructions)
+  for (const program::Instruction& instruction : bundle.at(op::ProgramKind::train).instructions)
     if (const auto* gather = std::get_if<program::AllGather>(&instruction.what))
       most = std::max(most, gather->to.size());
   EXPECT_GT(most, 1U);
@@ -118,7 +119,9 @@ TEST(JoinCollectives, gathers_of_updated_rows_join_too) {
 
 TEST(JoinCollectives, traffic_is_the_same_but_for_calls) {
   const GridSetup setup = setup_of({.x = 2, .y = 1, .z = 2, .data = 2});
-  const auto of = [&](bool joins) { return program::traffic(bundle_of(setup, joins).at("train")); };
+  const auto of = [&](bool joins) {
+    return program::traffic(bundle_of(setup, joins).at(op::ProgramKind::train));
+  };
   std::map<std::string, std::pair<std::int64_t, double>> bytes;
   std::int64_t calls = 0;
   const auto key = [](const program::Traffic& entry) {
@@ -148,7 +151,7 @@ constexpr std::int64_t kib = 1024;
 /// the first buffer.
 Program reductions_of(const std::vector<std::int64_t>& sizes, std::size_t touched = 0) {
   Program program;
-  program.name = "train";
+  program.kind = op::ProgramKind::train;
   program.world = 2;
   program.meshes = {{"grid", {{"data", 2}}, {Rank(0), Rank(1)}}};
   program.streams = {"math", "data"};

@@ -77,19 +77,19 @@ TEST(KeepRounded, the_update_writes_all_copies_and_no_step_casts_a_weight) {
   for (const plan::Grid& grid : {plan::Grid{}, plan::Grid{.x = 1, .y = 1, .z = 2, .data = 1},
                                  plan::Grid{.x = 2, .y = 2, .z = 2, .data = 2}}) {
     const Bundle bundle = bundle_of(setup_of(grid));
-    const Program& train = bundle.at("train");
+    const Program& train = bundle.at(op::ProgramKind::train);
     const auto parameters = names_of(train, BufferRole::parameter);
     EXPECT_EQ(rounded_by_updates(train), parameters);
     EXPECT_EQ(names_of(train, BufferRole::rounded).size(), parameters.size());
     EXPECT_TRUE(cast_weights(train).empty());
-    EXPECT_TRUE(cast_weights(bundle.at("evaluate")).empty());
-    EXPECT_EQ(cast_weights(bundle.at("init")), parameters);
+    EXPECT_TRUE(cast_weights(bundle.at(op::ProgramKind::evaluate)).empty());
+    EXPECT_EQ(cast_weights(bundle.at(op::ProgramKind::init)), parameters);
   }
 }
 
 TEST(KeepRounded, a_weight_of_which_a_rank_updates_its_own_rows_is_cast_in_each_step) {
   const Program train =
-      bundle_of(setup_of({.x = 1, .y = 1, .z = 1, .data = 2}, 0, true)).at("train");
+      bundle_of(setup_of({.x = 1, .y = 1, .z = 1, .data = 2}, 0, true)).at(op::ProgramKind::train);
   const auto cast = cast_weights(train), written = rounded_by_updates(train);
   EXPECT_FALSE(cast.empty());
   std::set<std::string> both = cast;
@@ -103,11 +103,11 @@ TEST(KeepRounded, left_out_or_in_one_precision_nothing_is_kept) {
   GridSetup single = setup_of({});
   single.plan.compute = DType::f32;
   for (const Bundle& bundle : {left_out, bundle_of(single)}) {
-    EXPECT_TRUE(names_of(bundle.at("train"), BufferRole::rounded).empty());
-    EXPECT_TRUE(rounded_by_updates(bundle.at("train")).empty());
+    EXPECT_TRUE(names_of(bundle.at(op::ProgramKind::train), BufferRole::rounded).empty());
+    EXPECT_TRUE(rounded_by_updates(bundle.at(op::ProgramKind::train)).empty());
   }
-  EXPECT_EQ(cast_weights(left_out.at("train")),
-            names_of(left_out.at("train"), BufferRole::parameter));
+  EXPECT_EQ(cast_weights(left_out.at(op::ProgramKind::train)),
+            names_of(left_out.at(op::ProgramKind::train), BufferRole::parameter));
 }
 
 TEST(KeepRounded, the_verifier_finds_no_fault) {
@@ -152,8 +152,8 @@ std::size_t faults_after(const std::function<void(Bundle&)>& change) {
   return found;
 }
 
-Program& program_of(Bundle& bundle, std::string_view name) {
-  return *std::ranges::find(bundle.programs, name, &Program::name);
+Program& program_of(Bundle& bundle, op::ProgramKind kind) {
+  return *std::ranges::find(bundle.programs, kind, &Program::kind);
 }
 
 /// The updates that round, in order.
@@ -168,7 +168,7 @@ std::vector<Compute*> rounding_updates(Program& train) {
 
 TEST(KeepRounded, an_update_that_does_not_round_is_a_fault) {
   EXPECT_GT(faults_after([](Bundle& bundle) {
-              Compute& update = *rounding_updates(program_of(bundle, "train"))[3];
+              Compute& update = *rounding_updates(program_of(bundle, op::ProgramKind::train))[3];
               const std::size_t copy = *op::operand_of(update.op, op::State::rounded);
               update.slices.erase(update.slices.begin() + static_cast<std::ptrdiff_t>(copy));
               std::get<op::AdamW>(update.op).rounds = false;
@@ -179,7 +179,7 @@ TEST(KeepRounded, an_update_that_does_not_round_is_a_fault) {
 
 TEST(KeepRounded, a_copy_of_another_weight_is_a_fault) {
   EXPECT_GT(faults_after([](Bundle& bundle) {
-              Program& train = program_of(bundle, "train");
+              Program& train = program_of(bundle, op::ProgramKind::train);
               const auto list = rounding_updates(train);
               const std::size_t copy = *op::operand_of(list[0]->op, op::State::rounded);
               for (std::size_t i = 0; i < list.size(); ++i)
@@ -193,7 +193,7 @@ TEST(KeepRounded, a_copy_of_another_weight_is_a_fault) {
 
 TEST(KeepRounded, a_start_that_rounds_another_weight_is_a_fault) {
   EXPECT_GT(faults_after([](Bundle& bundle) {
-              Program& init = program_of(bundle, "init");
+              Program& init = program_of(bundle, op::ProgramKind::init);
               std::vector<Compute*> casts;
               for (program::Instruction& instruction : init.instructions)
                 if (auto* compute = std::get_if<Compute>(&instruction.what);

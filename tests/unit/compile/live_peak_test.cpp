@@ -30,16 +30,16 @@ TEST(LivePeak, its_buffers_are_alive_there_and_fill_the_bytes_that_it_says) {
         EXPECT_TRUE(overlap(lives[id.index()], {{peak.instruction, peak.instruction}}))
             << program.buffer(id).name;
       }
-      EXPECT_EQ(bytes, peak.bytes) << program.name;
-      EXPECT_LE(peak.bytes, program.transient_bytes) << program.name;
-      EXPECT_GT(peak.bytes, 0) << program.name;
+      EXPECT_EQ(bytes, peak.bytes) << op::to_string(program.kind);
+      EXPECT_LE(peak.bytes, program.transient_bytes) << op::to_string(program.kind);
+      EXPECT_GT(peak.bytes, 0) << op::to_string(program.kind);
     }
   }
 }
 
 TEST(LivePeak, no_other_instruction_has_more_alive) {
   const program::Bundle bundle = setup_on({1, 2, 1, 2}, 1).bundle();
-  const program::Program& train = bundle.at("train");
+  const program::Program& train = bundle.at(op::ProgramKind::train);
   const LivePeak peak = live_peak(train);
   const auto lives = live_intervals(train);
   // Counted anew, without addresses that are taken over: at most a few buffers more at once.

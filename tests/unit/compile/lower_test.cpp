@@ -18,7 +18,7 @@ namespace {
 
 TEST(Lower, the_first_producer_of_a_sum_overwrites_and_all_others_add) {
   const RunSetup setup;
-  const program::Program train = bundle_of(setup).at("train");
+  const program::Program train = bundle_of(setup).at(op::ProgramKind::train);
   std::map<std::size_t, std::vector<bool>> accumulates;  // by gradient buffer
   for (const auto& instruction : train.instructions) {
     const auto* compute = std::get_if<program::Compute>(&instruction.what);
@@ -137,7 +137,7 @@ TEST(Lower, windows_of_all_ranks_and_chunks_cover_the_samples_of_a_micro_batch) 
     const program::Job job = chunked(2, grid).job();
     std::map<std::size_t, std::map<std::int64_t, std::size_t>> ranks_of;  // by op, then sample
     for (std::size_t rank = 0; rank < job.ranks.size(); ++rank) {
-      const program::Program train = program::bundle_of(job, Rank(rank)).at("train");
+      const program::Program train = program::bundle_of(job, Rank(rank)).at(op::ProgramKind::train);
       EXPECT_EQ(train.feeds.chunks, 2);
       std::map<std::int64_t, std::size_t> number;  // by chunk: of the op, in its order
       for (const program::Instruction& instruction : train.instructions) {

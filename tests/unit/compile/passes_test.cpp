@@ -53,7 +53,8 @@ TEST(Passes, each_makes_what_the_verifier_finds_sound_and_what_prints) {
     PassOptions options;
     options.observer = [&](const Pass& pass, const Form& form, const PassContext& context) {
       seen.insert(pass.name);
-      EXPECT_NE(to_text(form, context.plan).find(name_of(form)), std::string::npos) << pass.name;
+      EXPECT_NE(to_text(form, context.plan).find(op::to_string(kind_of(form))), std::string::npos)
+          << pass.name;
       const auto* program = std::get_if<program::Program>(&form);
       if (program == nullptr) return;
       ++verified;
@@ -70,7 +71,7 @@ TEST(Passes, a_fault_that_a_pass_leaves_is_seen_after_it) {
   std::string found;
   PassOptions options;
   options.observer = [&](const Pass& pass, const Form& form, const PassContext& context) {
-    if (pass.name != "lower" || name_of(form) != "train") return;
+    if (pass.name != "lower" || kind_of(form) != op::ProgramKind::train) return;
     program::Program broken = std::get<program::Program>(form);
     for (program::Instruction& instruction : broken.instructions)
       if (auto* reduce = std::get_if<program::AllReduce>(&instruction.what)) {
@@ -93,13 +94,14 @@ TEST(Passes, those_that_may_be_left_out_leave_sound_jobs_alone_and_together) {
   choices.push_back(all);
   EXPECT_EQ(all.size(), 9U);
   for (const GridSetup& setup : setups()) {
-    const std::size_t usual = compiled(setup, {}).classes[0].at("train").instructions.size();
+    const std::size_t usual =
+        compiled(setup, {}).classes[0].at(op::ProgramKind::train).instructions.size();
     for (const auto& without : choices) {
       const program::Job job = compiled(setup, {without, {}});
       for (const verify::Fault& fault : verify::verify(job))
         ADD_FAILURE() << without[0] << ": " << fault.rule << ": " << fault.message;
       if (without.size() == all.size()) {
-        EXPECT_GT(job.classes[0].at("train").instructions.size(), usual);
+        EXPECT_GT(job.classes[0].at(op::ProgramKind::train).instructions.size(), usual);
       }
     }
   }

@@ -24,18 +24,20 @@ TEST(Placement, live_buffers_never_share_bytes_and_the_region_is_near_the_lower_
         // Only a takeover: same address, and one ends where the other begins.
         EXPECT_EQ(p.offset_bytes, q.offset_bytes) << p.name << " and " << q.name;
       }
-    EXPECT_GE(program.transient_bytes, live_bytes_bound(program)) << program.name;
-    EXPECT_LE(program.transient_bytes, live_bytes_bound(program) * 5 / 4) << program.name;
+    EXPECT_GE(program.transient_bytes, live_bytes_bound(program)) << op::to_string(program.kind);
+    EXPECT_LE(program.transient_bytes, live_bytes_bound(program) * 5 / 4)
+        << op::to_string(program.kind);
   }
 }
 
 TEST(Placement, elementwise_outputs_take_over_the_memory_of_dying_reads) {
-  const program::Program evaluate = bundle_of({}).at("evaluate");
+  const program::Program evaluate = bundle_of({}).at(op::ProgramKind::evaluate);
   const auto up = evaluate.find_buffer("blocks.0.mlp.up.biased");
   const auto gelu = evaluate.find_buffer("blocks.0.mlp.gelu");
   ASSERT_TRUE(up && gelu);
   EXPECT_EQ(evaluate.buffer(*up).offset_bytes, evaluate.buffer(*gelu).offset_bytes);
-  const program::Program train = bundle_of({}).at("train");  // here the backward pass reads it
+  const program::Program train =
+      bundle_of({}).at(op::ProgramKind::train);  // here the backward pass reads it
   EXPECT_NE(train.buffer(*train.find_buffer("blocks.0.mlp.up.biased")).offset_bytes,
             train.buffer(*train.find_buffer("blocks.0.mlp.gelu")).offset_bytes);
 }
@@ -46,7 +48,7 @@ struct InPlace {
   program::Slice x, y, z;
 
   InPlace() {
-    program.name = "train";
+    program.kind = op::ProgramKind::train;
     program.streams = {"math"};
     program.meshes = {{"all", {{"data", 1}}, {Rank(0)}}};
     x = buffer("x"), y = buffer("y"), z = buffer("z");

@@ -23,7 +23,8 @@ plan::Plan plan_of(std::size_t meshes, std::int64_t laps, std::int64_t micros,
   plan.schedule = {.schedule = pipeline::Schedule::interleaved, .stages_per_mesh = laps};
   plan.orders = std::get<0>(pipeline::make_orders(plan.schedule, meshes, micros));
   for (const auto& [from, to, phase] : edges) {
-    plan::Edge edge{"train", "v", "v", plan.mesh_of_stage(from), plan.mesh_of_stage(to), phase};
+    plan::Edge edge{op::ProgramKind::train, "v",  "v", plan.mesh_of_stage(from),
+                    plan.mesh_of_stage(to), phase};
     edge.from_stage = from;
     edge.to_stage = to;
     plan.edges.push_back(edge);
@@ -34,7 +35,7 @@ plan::Plan plan_of(std::size_t meshes, std::int64_t laps, std::int64_t micros,
 /// What a mesh receives along all edges that lead to it.
 ShardedGraph graph_of(const plan::Plan& plan, MeshId mesh) {
   ShardedGraph graph;
-  graph.name = "train";
+  graph.kind = op::ProgramKind::train;
   graph.mesh = mesh;
   for (std::size_t edge = 0; edge < plan.edges.size(); ++edge)
     if (plan.edges[edge].to == mesh)
@@ -66,7 +67,7 @@ TEST(Receipts, come_in_the_order_in_which_a_mesh_sends) {
                                    {2, 3, Phase::forward},
                                    {2, 1, Phase::backward}});
   const ShardedGraph graph = graph_of(plan, MeshId(std::size_t{1}));
-  const MeshOrder sender(plan, "train", MeshId(std::size_t{0}));
+  const MeshOrder sender(plan, op::ProgramKind::train, MeshId(std::size_t{0}));
   std::vector<std::pair<std::size_t, std::size_t>> sent;  // the task that sends it, and the edge
   std::size_t before = 0;
   const std::vector<Receipt> receipts = receipts_of(graph, plan);
@@ -84,8 +85,8 @@ TEST(Receipts, come_in_the_order_in_which_a_mesh_sends) {
 
 TEST(MeshOrder, has_one_update_and_one_task_for_graphs_that_do_not_train) {
   const plan::Plan plan = plan_of(2, 2, 4, {});
-  const MeshOrder train(plan, "train", MeshId(std::size_t{1})),
-      evaluate(plan, "evaluate", MeshId(std::size_t{1}));
+  const MeshOrder train(plan, op::ProgramKind::train, MeshId(std::size_t{1})),
+      evaluate(plan, op::ProgramKind::evaluate, MeshId(std::size_t{1}));
   EXPECT_EQ(train.micros(), 4);
   EXPECT_EQ(train.tasks().size(), 17U);
   EXPECT_EQ(train.place(pipeline::TaskKind::update, 3, 0), 16U);

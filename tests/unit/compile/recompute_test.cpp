@@ -12,7 +12,8 @@ TEST(Recompute, full_checkpointing_repeats_each_block_once_and_saves_memory) {
   RunSetup plain, full;
   full.plan.checkpointing.layers = 1;
   plain.gpt.num_layers = full.gpt.num_layers = 8;
-  const auto without = bundle_of(plain).at("train"), with = bundle_of(full).at("train");
+  const auto without = bundle_of(plain).at(op::ProgramKind::train),
+             with = bundle_of(full).at(op::ProgramKind::train);
   const std::size_t micros = 3, layers = 8;
   EXPECT_EQ(count_ops(without, "attention"), layers * micros);
   EXPECT_EQ(count_ops(with, "attention"), 2 * layers * micros);
@@ -27,8 +28,9 @@ TEST(Recompute, selective_checkpointing_repeats_what_is_cheap_and_no_product) {
   selective.plan.checkpointing = {.layers = 1, .keeps_products = true};
   full.plan.checkpointing.layers = 1;
   for (RunSetup* setup : {&plain, &selective, &full}) setup->gpt.num_layers = 8;
-  const auto without = bundle_of(plain).at("train"), some = bundle_of(selective).at("train"),
-             all = bundle_of(full).at("train");
+  const auto without = bundle_of(plain).at(op::ProgramKind::train),
+             some = bundle_of(selective).at(op::ProgramKind::train),
+             all = bundle_of(full).at(op::ProgramKind::train);
   const std::size_t layers = 8, micros = 3;
   EXPECT_EQ(count_ops(some, "contract"), count_ops(without, "contract"));
   for (const auto name : {"attention", "gelu"})
@@ -53,8 +55,8 @@ TEST(Recompute, a_segment_of_all_blocks_repeats_as_much_as_full_checkpointing) {
   RunSetup full, whole;
   full.plan.checkpointing.layers = 1;
   whole.plan.checkpointing.layers = 3;
-  EXPECT_EQ(count_ops(bundle_of(full).at("train"), "attention"),
-            count_ops(bundle_of(whole).at("train"), "attention"));
+  EXPECT_EQ(count_ops(bundle_of(full).at(op::ProgramKind::train), "attention"),
+            count_ops(bundle_of(whole).at(op::ProgramKind::train), "attention"));
 }
 
 }  // namespace

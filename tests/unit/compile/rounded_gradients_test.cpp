@@ -154,7 +154,8 @@ TEST(RoundedGradients, the_verifier_finds_no_fault_and_programs_read_back) {
     EXPECT_EQ(program::parse_bundle(text, "reduce"), bundle);
     EXPECT_NE(text.find("\n  reduce      bf16\n"), text.npos);
     for (const program::Program& program : bundle.programs)
-      EXPECT_EQ(program.reduce.has_value(), program.name == "train") << program.name;
+      EXPECT_EQ(program.reduce.has_value(), program.kind == op::ProgramKind::train)
+          << op::to_string(program.kind);
   }
 }
 

@@ -49,7 +49,7 @@ TEST(Axonn, every_weight_of_a_unet_sends_what_equations_4_5_and_8_say) {
     std::map<std::string, std::string> own;
     std::map<std::string, ByAxis> expected;
     const graph::ModelGraphs model = setup.graphs();
-    for (const graph::Value& value : model.at("train").values) {
+    for (const graph::Value& value : model.at(op::ProgramKind::train).values) {
       if (value.role != graph::ValueRole::parameter ||
           value.name.find(".weight") == std::string::npos)
         continue;

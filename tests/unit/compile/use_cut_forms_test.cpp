@@ -19,7 +19,7 @@ TEST(UseCutForms, a_graph_stays_as_it_is_where_no_ranks_share_a_factor_that_an_o
   GridSetup setup;
   setup.set_grid({.x = 1, .y = 1, .z = 2, .data = 2});
   const graph::ModelGraphs model = setup.graphs();
-  const graph::Graph& train = model.at("train");
+  const graph::Graph& train = model.at(op::ProgramKind::train);
   EXPECT_TRUE(use_cut_forms(train, setup.solved(model)).graph == train);
 }
 
@@ -27,7 +27,7 @@ TEST(UseCutForms, norms_merge_the_moments_of_a_chunk_for_each_rank_that_shares_t
   GridSetup setup;
   setup.set_grid({.x = 1, .y = 2, .z = 1, .data = 1});
   const graph::ModelGraphs model = setup.graphs();
-  const graph::Graph& train = model.at("train");
+  const graph::Graph& train = model.at(op::ProgramKind::train);
   const CutGraph cut = use_cut_forms(train, setup.solved(model));
   ASSERT_GT(count<op::LayerNorm>(train), 0);
   EXPECT_EQ(count<op::LayerNorm>(cut.graph), 0);

@@ -20,10 +20,10 @@ inline std::int32_t next_token(std::span<const std::int32_t> context, std::int32
   return static_cast<std::int32_t>((hash >> 7) % static_cast<std::uint64_t>(vocab_size));
 }
 
-inline program::Program fake_program(const std::string& name, std::int64_t length,
+inline program::Program fake_program(op::ProgramKind kind, std::int64_t length,
                                      std::int64_t vocab_size, DType dtype) {
   program::Program program;
-  program.name = name;
+  program.kind = kind;
   program.streams = {"math"};
   program.feeds = {.micros = 1, .samples = 1, .first = 0, .count = 1};
   program.inputs = {{"tokens", DType::i32, {length}}};
@@ -49,8 +49,8 @@ inline program::Program fake_program(const std::string& name, std::int64_t lengt
 
 inline program::Bundle fake_bundle(std::int64_t capacity, std::int64_t vocab_size,
                                    DType dtype = DType::f32) {
-  return {.programs = {fake_program("prefill", capacity, vocab_size, dtype),
-                       fake_program("decode", 1, vocab_size, dtype)}};
+  return {.programs = {fake_program(op::ProgramKind::prefill, capacity, vocab_size, dtype),
+                       fake_program(op::ProgramKind::decode, 1, vocab_size, dtype)}};
 }
 
 class FakeModel final : public run::Backend {
@@ -59,7 +59,7 @@ class FakeModel final : public run::Backend {
   explicit FakeModel(std::int32_t vocab_size) : vocab_size_(vocab_size) {}
 
   struct Call {
-    std::string program;
+    op::ProgramKind program = op::ProgramKind::prefill;
     std::int32_t position, index;
     bool operator==(const Call&) const = default;
   };
@@ -67,7 +67,8 @@ class FakeModel final : public run::Backend {
 
   void bind(const program::Bundle& bundle) override {
     bundle_ = &bundle;
-    cache_.resize(static_cast<std::size_t>(bundle.at("prefill").inputs[0].sample_shape[0]));
+    cache_.resize(
+        static_cast<std::size_t>(bundle.at(op::ProgramKind::prefill).inputs[0].sample_shape[0]));
   }
   void begin(run::ProgramId program, const op::StepBlock& step, run::Feeder* feeder) override {
     program_ = &bundle_->programs[program.index()];
@@ -78,7 +79,7 @@ class FakeModel final : public run::Backend {
     const Input& tokens = program_->inputs[0];
     std::vector<std::int32_t> ids(static_cast<std::size_t>(tokens.sample_shape[0]), -7);
     feeder_->feed(tokens, {0, 0, 1}, std::as_writable_bytes(std::span(ids)));
-    calls.push_back({program_->name, step_.position, step_.index});
+    calls.push_back({program_->kind, step_.position, step_.index});
     for (auto behind = ids.begin() + step_.index + 1; behind != ids.end(); ++behind)
       require(*behind == 0, "tokens behind the last are padded with 0");
     const auto position = static_cast<std::size_t>(step_.position);

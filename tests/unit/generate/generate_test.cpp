@@ -71,8 +71,10 @@ TEST(Generate, a_full_context_is_prefilled_with_its_last_three_quarters) {
   Setting setting(8, 10, 10);
   generate(greedy("1 2 3 4 5 6", 8), *tokenizer, setting.executor);
   const std::vector<FakeModel::Call> expected = {
-      {"prefill", 0, 5}, {"decode", 6, 0}, {"decode", 7, 0},  {"prefill", 0, 5},
-      {"decode", 6, 0},  {"decode", 7, 0}, {"prefill", 0, 5}, {"decode", 6, 0}};
+      {op::ProgramKind::prefill, 0, 5}, {op::ProgramKind::decode, 6, 0},
+      {op::ProgramKind::decode, 7, 0},  {op::ProgramKind::prefill, 0, 5},
+      {op::ProgramKind::decode, 6, 0},  {op::ProgramKind::decode, 7, 0},
+      {op::ProgramKind::prefill, 0, 5}, {op::ProgramKind::decode, 6, 0}};
   EXPECT_EQ(setting.backend.calls, expected);
 }
 

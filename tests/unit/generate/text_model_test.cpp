@@ -42,8 +42,9 @@ TEST(TextModel, position_and_index_tell_the_programs_where_the_tokens_go) {
   model.prefill(Ids{1, 2});
   model.decode(3);
   model.decode(4);
-  const std::vector<FakeModel::Call> expected = {
-      {"prefill", 0, 1}, {"decode", 2, 0}, {"decode", 3, 0}};
+  const std::vector<FakeModel::Call> expected = {{op::ProgramKind::prefill, 0, 1},
+                                                 {op::ProgramKind::decode, 2, 0},
+                                                 {op::ProgramKind::decode, 3, 0}};
   EXPECT_EQ(backend.calls, expected);
 }
 

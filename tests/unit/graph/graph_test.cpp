@@ -31,28 +31,28 @@ model::GptSpec small_gpt() {
 }
 
 TEST(Builder, refuses_shapes_that_an_op_cannot_have) {
-  Builder builder("test");
+  Builder builder(op::ProgramKind::train);
   const ValueId x = builder.parameter("x", {2, 3, 4}, op::Fill{0, {2, 3, 4}});
   const ValueId w = builder.parameter("w", {5, 6}, op::Fill{0, {5, 6}});
   EXPECT_THROW(builder.apply(op::Contract{.a_rows = 2}, {x, w}, "y"), InternalError);
 }
 
 TEST(Builder, refuses_a_second_value_of_one_name) {
-  Builder builder("test");
+  Builder builder(op::ProgramKind::train);
   const ValueId x = builder.parameter("x", {2}, op::Fill{0, {2}});
   builder.apply(op::Gelu{}, {x}, "y");
   EXPECT_THROW(builder.apply(op::Gelu{}, {x}, "y"), InternalError);
 }
 
 TEST(Check, refuses_a_read_before_its_producer) {
-  Builder builder("test");
+  Builder builder(op::ProgramKind::train);
   const ValueId late = builder.given("late", {2}, op::Element::compute, ValueRole::activation);
   builder.apply(op::Gelu{}, {late}, "y");
   EXPECT_THROW(builder.take(), InternalError);
 }
 
 TEST(Autodiff, adds_the_contributions_of_an_activation_that_is_used_twice) {
-  Builder builder("test");
+  Builder builder(op::ProgramKind::train);
   const ValueId w = builder.parameter("w", {3, 5}, op::Fill{0, {3, 5}});
   const ValueId x = builder.given("x", {1, 2, 3}, op::Element::compute, ValueRole::cache);
   const ValueId h = builder.apply_one(op::Contract{.a_rows = 2}, {x, w}, "h");
@@ -69,7 +69,7 @@ TEST(Autodiff, adds_the_contributions_of_an_activation_that_is_used_twice) {
 }
 
 TEST(Autodiff, goes_through_convolutions_and_never_asks_for_that_of_bytes) {
-  Builder builder("test");
+  Builder builder(op::ProgramKind::train);
   const ValueId bytes =
       builder.given("bytes", {2, 4, 4, 3}, op::Element::u8, ValueRole::activation);
   const ValueId x = builder.apply_one(op::Normalize{{0, 0, 0}, {1, 1, 1}}, {bytes}, "x");
@@ -99,7 +99,7 @@ TEST(Autodiff, goes_through_convolutions_and_never_asks_for_that_of_bytes) {
 }
 
 TEST(Autodiff, says_which_op_has_no_gradient) {
-  Builder builder("test");
+  Builder builder(op::ProgramKind::train);
   const ValueId w = builder.parameter("w", {1, 4, 5}, op::Fill{0, {1, 4, 5}});
   const ValueId last =
       builder.apply_one(op::TakePosition{}, {w, builder.field("step.index")}, "last");
@@ -109,13 +109,13 @@ TEST(Autodiff, says_which_op_has_no_gradient) {
 }
 
 TEST(Autodiff, wants_a_root_that_a_node_makes) {
-  Builder builder("test");
+  Builder builder(op::ProgramKind::train);
   const ValueId w = builder.parameter("w", {3}, op::Fill{0, {3}});
   EXPECT_THROW(differentiate(builder, w, w), InternalError);
 }
 
 TEST(Autodiff, stops_at_the_root_and_leaves_later_nodes_alone) {
-  Builder builder("test");
+  Builder builder(op::ProgramKind::train);
   const ValueId v = builder.parameter("v", {2, 3}, op::Fill{0, {2, 3}}),
                 w = builder.parameter("w", {3, 4}, op::Fill{0, {3, 4}});
   const ValueId y = builder.apply_one(op::Contract{}, {v, w}, "y");
@@ -129,7 +129,7 @@ TEST(Autodiff, stops_at_the_root_and_leaves_later_nodes_alone) {
 }
 
 TEST(Check, only_a_weight_is_read_in_another_type_than_it_is_kept_in) {
-  Builder builder("test");
+  Builder builder(op::ProgramKind::train);
   const ValueId w = builder.parameter("w", {2, 3}, op::Fill{0, {2, 3}});
   EXPECT_EQ(builder.graph().value(w).element, op::Element::accumulate);
   const ValueId y = builder.apply_one(op::Gelu{}, {w}, "y");
@@ -143,7 +143,7 @@ TEST(Check, only_a_weight_is_read_in_another_type_than_it_is_kept_in) {
 }
 
 TEST(Check, a_gradient_of_a_weight_is_made_in_the_type_of_its_sums) {
-  Builder builder("test");
+  Builder builder(op::ProgramKind::train);
   const ValueId x = builder.given("x", {2, 3}, op::Element::compute, ValueRole::received);
   const auto sum_of = [&](op::Element element, const std::string& name) {
     return builder.given(name, {2, 3}, element, ValueRole::gradient);
@@ -157,8 +157,8 @@ TEST(Check, a_gradient_of_a_weight_is_made_in_the_type_of_its_sums) {
 }
 
 TEST(Autodiff, gradients_say_of_what) {
-  const Graph graph =
-      model::build(small_gpt(), {.samples = 2, .length = 6, .global_batch = 2}, {}).at("train");
+  const Graph graph = model::build(small_gpt(), {.samples = 2, .length = 6, .global_batch = 2}, {})
+                          .at(op::ProgramKind::train);
   std::size_t gradients = 0, sums = 0;
   for (const Value& value : graph.values) {
     if (value.role == ValueRole::gradient) {
@@ -186,7 +186,7 @@ TEST(Autodiff, gradients_say_of_what) {
 
 TEST(Check, takes_any_element_type_for_sums_but_one_for_all_operands) {
   for (const op::Element second : {op::Element::i64, op::Element::f64}) {
-    Builder builder("test");
+    Builder builder(op::ProgramKind::train);
     const ValueId a = builder.given("a", {}, op::Element::i64, ValueRole::counter);
     const ValueId b = builder.given("b", {}, second, ValueRole::counter);
     const ValueId y = builder.given("y", {}, op::Element::i64, ValueRole::counter);
@@ -199,8 +199,8 @@ TEST(Check, takes_any_element_type_for_sums_but_one_for_all_operands) {
 }
 
 TEST(Gpt, every_parameter_has_one_gradient_two_moments_and_one_update) {
-  const Graph train =
-      model::build(small_gpt(), {.samples = 2, .length = 6, .global_batch = 2}, {}).at("train");
+  const Graph train = model::build(small_gpt(), {.samples = 2, .length = 6, .global_batch = 2}, {})
+                          .at(op::ProgramKind::train);
   std::size_t parameters = 0;
   for (const Value& value : train.values) {
     if (value.role != ValueRole::parameter) continue;
@@ -216,7 +216,7 @@ TEST(Gpt, every_parameter_has_one_gradient_two_moments_and_one_update) {
 TEST(Gpt, weight_decay_is_for_weights_and_not_for_biases_and_gains) {
   const Graph train = model::build(small_gpt(), {.samples = 2, .length = 6, .global_batch = 2},
                                    {.weight_decay = 0.3})
-                          .at("train");
+                          .at(op::ProgramKind::train);
   for (const Node& node : train.nodes)
     if (const auto* adamw = std::get_if<op::AdamW>(&node.op)) {
       const std::string& name = train.value(node.outputs[0]).name;
@@ -230,8 +230,8 @@ TEST(Gpt, the_count_by_part_is_the_number_of_parameters_of_the_graph) {
       model::GptSpec spec = small_gpt();
       spec.bias = bias;
       spec.tied_head = tied;
-      const Graph train =
-          model::build(spec, {.samples = 2, .length = 6, .global_batch = 2}, {}).at("train");
+      const Graph train = model::build(spec, {.samples = 2, .length = 6, .global_batch = 2}, {})
+                              .at(op::ProgramKind::train);
       std::int64_t in_graph = 0, by_part = 0;
       for (const Value& value : train.values)
         if (value.role == ValueRole::parameter) in_graph += value.shape.elements();
@@ -288,7 +288,7 @@ TEST(Unet, model_flops_are_those_of_its_products_and_of_attention) {
 TEST(Unet, parts_of_a_sum_of_products_decay_as_the_whole_would) {
   const graph::ModelGraphs graphs =
       model::build(small_unet(), {1, 1, 1}, {.weight_decay = 0.5}, model::Writes::nothing);
-  const graph::Graph& train = graphs.at("train");
+  const graph::Graph& train = graphs.at(op::ProgramKind::train);
   std::size_t decayed = 0;
   for (const graph::Node& node : train.nodes) {
     const auto* update = std::get_if<op::AdamW>(&node.op);
@@ -316,7 +316,7 @@ TEST(Gpt, model_flops_follow_narayanan_for_a_ffn_of_four_times_the_width) {
 TEST(Gpt, all_graphs_start_every_persistent_value_they_share) {
   const ModelGraphs model =
       model::build(small_gpt(), {.samples = 2, .length = 6, .global_batch = 2}, {});
-  const Graph& init = model.at("init");
+  const Graph& init = model.at(op::ProgramKind::init);
   for (const Graph& graph : model.graphs)
     for (const Value& value : graph.values)
       if (is_persistent(value.role)) {
@@ -328,7 +328,9 @@ TEST(Gpt, all_graphs_start_every_persistent_value_they_share) {
 
 TEST(Gpt, labels_say_which_part_makes_a_value_and_which_its_gradient) {
   const Graph train = test::in_cut_forms(
-      model::build(small_gpt(), {.samples = 2, .length = 6, .global_batch = 2}, {}).at("train"), 4);
+      model::build(small_gpt(), {.samples = 2, .length = 6, .global_batch = 2}, {})
+          .at(op::ProgramKind::train),
+      4);
   const std::vector<std::pair<std::string, std::string>> labels = {
       {"blocks.0.attn.qkv.weight", "linear"},
       {"gradient/blocks.0.mlp.up.weight", "linear"},
@@ -371,8 +373,10 @@ TEST(Gpt, labels_say_which_part_makes_a_value_and_which_its_gradient) {
 TEST(CutForms, take_the_place_of_every_norm_and_of_the_loss_and_keep_the_parameters) {
   const model::BatchShape batch{.samples = 2, .length = 6, .global_batch = 2};
   const ModelGraphs plain = model::build(small_gpt(), batch, {});
-  for (const std::string name : {"train", "evaluate", "prefill", "decode"}) {
-    const Graph& before = plain.at(name);
+  for (const op::ProgramKind kind : {op::ProgramKind::train, op::ProgramKind::evaluate,
+                                     op::ProgramKind::prefill, op::ProgramKind::decode}) {
+    const std::string_view name = op::to_string(kind);
+    const Graph& before = plain.at(kind);
     const Graph after = test::in_cut_forms(before, 4);
     for (const Value& value : before.values) {
       const auto kept = after.find(value.name);
@@ -393,16 +397,18 @@ TEST(CutForms, take_the_place_of_every_norm_and_of_the_loss_and_keep_the_paramet
     EXPECT_EQ(count_nodes(after, "layer_norm_weight_gradient"),
               count_nodes(before, "layer_norm_weight_gradient"));
   }
-  EXPECT_EQ(test::in_cut_forms(plain.at("init"), 4), plain.at("init"));
-  EXPECT_THROW(test::in_cut_forms(plain.at("train"), 3), InternalError);
+  EXPECT_EQ(test::in_cut_forms(plain.at(op::ProgramKind::init), 4),
+            plain.at(op::ProgramKind::init));
+  EXPECT_THROW(test::in_cut_forms(plain.at(op::ProgramKind::train), 3), InternalError);
 }
 
 TEST(Gpt, evaluation_has_no_dropout_and_training_has_one_at_each_place) {
   model::GptSpec spec = small_gpt();
   spec.dropout = 0.2;
   const ModelGraphs model = model::build(spec, {.samples = 2, .length = 6, .global_batch = 2}, {});
-  EXPECT_EQ(count_nodes(model.at("evaluate"), "dropout"), 0U);
-  EXPECT_EQ(count_nodes(model.at("train"), "dropout"), 2 * (1U + 2U * 2U));  // and its gradient
+  EXPECT_EQ(count_nodes(model.at(op::ProgramKind::evaluate), "dropout"), 0U);
+  EXPECT_EQ(count_nodes(model.at(op::ProgramKind::train), "dropout"),
+            2 * (1U + 2U * 2U));  // and its gradient
 }
 
 TEST(Gpt, one_layer_and_one_head_are_said_in_the_singular) {

@@ -80,7 +80,8 @@ TEST_F(FindKernels, a_job_compiled_with_a_table_computes_by_it) {
   Job job = job_;
   use_kernels(job, table);
   EXPECT_EQ(job.kernel_table, table);
-  for (const program::Instruction& instruction : job.bundle().at("train").instructions) {
+  for (const program::Instruction& instruction :
+       job.bundle().at(op::ProgramKind::train).instructions) {
     const auto* compute = std::get_if<program::Compute>(&instruction.what);
     EXPECT_TRUE(compute == nullptr || !op::product_of(compute->op) ||
                 compute->implementation == "vector")

@@ -80,7 +80,7 @@ Job planned(const Layout& layout, const std::string& option) {
 
 std::string text_of(const graph::ModelGraphs& model) {
   std::string text;
-  for (const graph::Graph& graph : model.graphs) text += graph.name + "\n" + to_text(graph);
+  for (const graph::Graph& graph : model.graphs) text += to_text(graph);
   return text;
 }
 

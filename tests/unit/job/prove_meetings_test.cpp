@@ -26,7 +26,7 @@ Job pipeline() {
 }
 
 program::Program& train_of(program::Bundle& bundle) {
-  return *std::ranges::find(bundle.programs, "train", &program::Program::name);
+  return *std::ranges::find(bundle.programs, op::ProgramKind::train, &program::Program::kind);
 }
 
 TEST(ProveMeetings, nothing_is_said_of_a_job_that_ends) {

@@ -59,7 +59,9 @@ TEST(RecomputedFlops, do_not_depend_on_the_grid) {
 
 /// Norms, GELU and sums are computed again too: a few operations of each element.
 TEST(RecomputedFlops, are_nearly_all_that_the_program_has_more) {
-  const auto flops = [](const Job& job) { return program::total_flops(job.bundle().at("train")); };
+  const auto flops = [](const Job& job) {
+    return program::total_flops(job.bundle().at(op::ProgramKind::train));
+  };
   const double none = flops(with("none"));
   for (const char* checkpointing : {"full", "'every 2'"}) {
     const Job job = with(checkpointing);

@@ -43,8 +43,8 @@ TEST(StepTimes, every_computation_of_each_step_has_a_time_that_all_ranks_agree_o
   const std::vector<TimedStep> steps = {{&large.classes[0], 40}, {&small.classes[0], 40}};
   std::size_t computations = 0;
   for (const TimedStep& step : steps)
-    computations += static_cast<std::size_t>(
-        std::ranges::count_if(step.bundle->at("train").instructions, [](const auto& instruction) {
+    computations += static_cast<std::size_t>(std::ranges::count_if(
+        step.bundle->at(op::ProgramKind::train).instructions, [](const auto& instruction) {
           return std::holds_alternative<program::Compute>(instruction.what);
         }));
   comm::ThreadJob job(2);

@@ -29,7 +29,7 @@ Texts texts(const GptSetup& setup, Pick&& pick) {
   const Mesh mesh = setup.mesh();
   const auto layout = setup.layout();
   Texts result;
-  for (const graph::Value& value : model.at("train").values) {
+  for (const graph::Value& value : model.at(op::ProgramKind::train).values) {
     if (value.role != graph::ValueRole::parameter) continue;
     const std::optional<op::Sharding> state = pick(feasible(layout).parameters.at(value.name));
     if (state) result[value.name] = op::to_string(value.shape, *state, mesh);
@@ -247,7 +247,7 @@ TEST(Axonn, the_degrees_that_a_message_names_work) {
 
 /// Two products over numbers that are fed, `fed` for each sample.
 graph::Graph of_numbers(std::int64_t fed) {
-  graph::Builder b("train");
+  graph::Builder b(op::ProgramKind::train);
   const auto weight = [&](const char* name, const Shape& shape) {
     return b.parameter(name, shape, op::InitNormal{random_stream(name), 1, shape});
   };
@@ -275,7 +275,7 @@ TEST(Axonn, what_is_fed_and_too_few_to_cut_stays_whole_and_the_outputs_are_cut_o
 
 TEST(Axonn, what_is_added_to_padded_classes_lies_as_they_do) {
   constexpr std::int64_t classes = 37;
-  graph::Builder b("train");
+  graph::Builder b(op::ProgramKind::train);
   const auto weight = [&](const char* name, const Shape& shape) {
     return b.parameter(name, shape, op::InitNormal{random_stream(name), 1, shape});
   };

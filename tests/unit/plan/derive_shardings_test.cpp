@@ -16,13 +16,13 @@ namespace {
 /// How the plan keeps a value, as text.
 class Kept {
  public:
-  explicit Kept(const GptSetup& setup, std::string graph = "train")
-      : graph_(setup.graphs().at(graph)), plan_(setup.plan()), name_(std::move(graph)) {}
+  explicit Kept(const GptSetup& setup, op::ProgramKind graph = op::ProgramKind::train)
+      : graph_(setup.graphs().at(graph)), plan_(setup.plan()), kind_(graph) {}
 
   std::string operator()(const std::string& value) const {
     const auto id = graph_.find(value);
     if (!id) return "there is no " + value;
-    return text(*id, plan_.of(name_).values[id->index()]);
+    return text(*id, plan_.of(kind_).values[id->index()]);
   }
   /// The state in which the op that makes a value gives it.
   std::string given(const std::string& value) const {
@@ -30,7 +30,7 @@ class Kept {
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
       for (std::size_t output = 0; output < graph_.nodes[i].outputs.size(); ++output)
         if (id && graph_.nodes[i].outputs[output] == *id)
-          return text(*id, plan_.of(name_).nodes[i].outputs[output]);
+          return text(*id, plan_.of(kind_).nodes[i].outputs[output]);
     return "nothing makes " + value;
   }
 
@@ -41,7 +41,7 @@ class Kept {
 
   graph::Graph graph_;
   Plan plan_;
-  std::string name_;
+  op::ProgramKind kind_;
 };
 
 TEST(DeriveShardings, activations_lie_as_axonn_and_atp_have_them) {
@@ -80,13 +80,14 @@ TEST(DeriveShardings, products_are_partial_on_the_axis_that_cuts_what_they_contr
 TEST(DeriveShardings, gradients_of_activations_are_kept_as_the_activations) {
   const GptSetup setup;
   const auto model = setup.graphs();
-  const graph::Graph& train = model.at("train");
+  const graph::Graph& train = model.at(op::ProgramKind::train);
   const Plan plan = setup.plan();
   std::size_t gradients = 0;
   for (std::size_t i = 0; i < train.values.size(); ++i) {
     const auto of = train.values[i].gradient_of;
     if (!of || train.values[i].role == graph::ValueRole::gradient) continue;
-    EXPECT_EQ(plan.of("train").values[i], plan.of("train").values[of->index()])
+    EXPECT_EQ(plan.of(op::ProgramKind::train).values[i],
+              plan.of(op::ProgramKind::train).values[of->index()])
         << train.values[i].name;
     ++gradients;
   }
@@ -143,7 +144,7 @@ TEST(DeriveShardings, a_core_that_can_be_shared_by_neither_heads_nor_samples_is_
 // --- other graphs and strategies
 
 TEST(DeriveShardings, a_text_is_on_all_ranks_and_its_cache_is_shared_by_heads) {
-  const Kept kept(GptSetup(), "decode");
+  const Kept kept(GptSetup(), op::ProgramKind::decode);
   EXPECT_EQ(kept("tokens"), "[1, 1]");
   EXPECT_EQ(kept("embedding"), "[1, 1, 32 (y)]");
   EXPECT_EQ(kept("blocks.0.attn.core"), "[1, 1, 8 (x,y), 4]");
@@ -177,9 +178,9 @@ TEST(DeriveShardings, persistent_values_lie_alike_in_all_graphs) {
   for (const graph::Graph& graph : model.graphs)
     for (std::size_t i = 0; i < graph.values.size(); ++i) {
       if (!graph::is_persistent(graph.values[i].role)) continue;
-      const op::Sharding& state = plan.of(graph.name).values[i];
+      const op::Sharding& state = plan.of(graph.kind).values[i];
       EXPECT_EQ(seen.try_emplace(graph.values[i].name, state).first->second, state)
-          << graph.values[i].name << " in " << graph.name;
+          << graph.values[i].name << " in " << op::to_string(graph.kind);
     }
   EXPECT_GT(seen.size(), 80U);
 }
@@ -199,7 +200,7 @@ TEST(DeriveShardings, on_every_grid_every_op_can_run_on_what_it_wants_and_gives_
     const auto model = setup.graphs();
     const Plan plan = setup.plan();
     for (const graph::Graph& graph : model.graphs) {
-      const GraphShardings& states = plan.of(graph.name);
+      const GraphShardings& states = plan.of(graph.kind);
       ASSERT_EQ(states.nodes.size(), graph.nodes.size());
       for (std::size_t i = 0; i < graph.nodes.size(); ++i, ++nodes) {
         const auto rule = op::factors(graph.nodes[i].op, graph.shapes(graph.nodes[i].reads));

@@ -31,10 +31,11 @@ GptSetup pinned(const std::vector<Pin>& pins) {
 std::string rest_of(const GptSetup& setup, const std::string& name) {
   const graph::ModelGraphs model = setup.graphs();
   const Plan plan = setup.plan();
-  const graph::Graph& train = model.at("train");
+  const graph::Graph& train = model.at(op::ProgramKind::train);
   for (std::size_t i = 0; i < train.values.size(); ++i)
     if (train.values[i].name == name)
-      return op::to_string(train.values[i].shape, plan.of("train").values[i], plan.meshes[0]);
+      return op::to_string(train.values[i].shape, plan.of(op::ProgramKind::train).values[i],
+                           plan.meshes[0]);
   return "none";
 }
 
@@ -153,9 +154,10 @@ std::string rest_on_unet(const std::vector<Pin>& pins, const std::string& name) 
   const auto made = make_plan(model, on_unet(pins));
   if (const auto* infeasible = std::get_if<Infeasible>(&made)) return test::in_words(*infeasible);
   const Plan& plan = std::get<Plan>(made);
-  const graph::Graph& train = model.at("train");
+  const graph::Graph& train = model.at(op::ProgramKind::train);
   return op::to_string(train.value(*train.find(name)).shape,
-                       plan.of("train").values[train.find(name)->index()], plan.meshes[0]);
+                       plan.of(op::ProgramKind::train).values[train.find(name)->index()],
+                       plan.meshes[0]);
 }
 
 TEST(Pins, the_kernel_of_a_convolution_lies_as_it_says_and_what_it_meets_follows) {
@@ -217,11 +219,11 @@ std::map<std::size_t, std::string> rest_on_stages(const std::vector<Pin>& pins,
   const auto& [model, plan] = std::get<PlannedModel>(made);
   std::map<std::size_t, std::string> result;
   for (std::size_t mesh = 0; mesh < plan.meshes.size(); ++mesh) {
-    const graph::Graph& train = model.at("train", MeshId(mesh));
+    const graph::Graph& train = model.at(op::ProgramKind::train, MeshId(mesh));
     if (const auto id = train.find(name))
-      result[mesh] =
-          op::to_string(train.value(*id).shape, plan.of("train", MeshId(mesh)).values[id->index()],
-                        plan.meshes[mesh]);
+      result[mesh] = op::to_string(
+          train.value(*id).shape, plan.of(op::ProgramKind::train, MeshId(mesh)).values[id->index()],
+          plan.meshes[mesh]);
   }
   return result;
 }
@@ -261,7 +263,7 @@ TEST(Pins, stages_refuse_in_one_line_what_none_of_them_can_obey) {
 TEST(Pins, layers_are_treated_alike_unless_a_pin_is_of_some_alone) {
   const graph::ModelGraphs model = for_stages();
   const auto alike = [&](const std::vector<Pin>& pins) {
-    return treat_layers_alike(model.at("train"), pins);
+    return treat_layers_alike(model.at(op::ProgramKind::train), pins);
   };
   EXPECT_TRUE(alike({}));
   EXPECT_TRUE(alike({pin("blocks.*.mlp.up.weight", "[*, *]"), pin("wte.weight", "[*, *]")}));

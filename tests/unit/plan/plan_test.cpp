@@ -34,9 +34,9 @@ struct OnGrid {
   }
   /// How a value of the training graph is kept.
   std::string state(const Plan& plan, std::string_view name) const {
-    const graph::Graph& train = model.at("train");
+    const graph::Graph& train = model.at(op::ProgramKind::train);
     const graph::ValueId id = *train.find(name);
-    return op::to_string(train.value(id).shape, plan.of("train").values[id.index()],
+    return op::to_string(train.value(id).shape, plan.of(op::ProgramKind::train).values[id.index()],
                          plan.meshes[0]);
   }
 };
@@ -98,8 +98,8 @@ TEST(Plan, knows_a_state_for_every_value_and_node_of_every_graph) {
   const auto plan = std::get<Plan>(setup.solve({2, 2, 2, 2}));
   EXPECT_EQ(plan.world, 16);
   for (const auto& graph : setup.model.graphs) {
-    EXPECT_EQ(plan.of(graph.name).values.size(), graph.values.size());
-    EXPECT_EQ(plan.of(graph.name).nodes.size(), graph.nodes.size());
+    EXPECT_EQ(plan.of(graph.kind).values.size(), graph.values.size());
+    EXPECT_EQ(plan.of(graph.kind).nodes.size(), graph.nodes.size());
   }
   EXPECT_NE(to_text(plan, setup.model).find("batch: 16 = 1 micro x 4 accumulation x 4 data.z"),
             std::string::npos)

@@ -27,7 +27,7 @@ graph::ModelGraphs graphs_of(const model::GptSpec& spec) {
 }
 
 std::vector<std::int64_t> last_layers(const graph::ModelGraphs& model, const PipelineSpec& spec) {
-  return std::get<0>(balance_stages(model.at("train"), model.num_layers, spec));
+  return std::get<0>(balance_stages(model.at(op::ProgramKind::train), model.num_layers, spec));
 }
 
 TEST(BalanceStages, divides_equal_layers_evenly_and_gives_fewer_beside_a_large_head) {
@@ -55,7 +55,7 @@ TEST(BalanceStages, refuses_numbers_that_do_not_add_up_and_more_stages_than_laye
   for (const PipelineSpec& spec :
        {PipelineSpec{.stages = 6}, PipelineSpec{.stages = 2, .layers = {2, 2}},
         PipelineSpec{.stages = 2, .layers = {5, 0}}, PipelineSpec{.stages = 2, .layers = {5}}}) {
-    const auto refused = balance_stages(model.at("train"), model.num_layers, spec);
+    const auto refused = balance_stages(model.at(op::ProgramKind::train), model.num_layers, spec);
     const auto& problem = std::get<UnevenLayers>(std::get<Infeasible>(refused).problems.at(0));
     EXPECT_EQ(problem.layers, 5);
     EXPECT_EQ(problem.stages, spec.stages);
@@ -75,7 +75,7 @@ TEST(SplitStages, of_a_unet_send_each_gradient_of_a_skip_once) {
                              .diffusion = {}};
   const graph::ModelGraphs model = model::build(unet, {2, 1, 4}, {});
   for (std::int64_t cut = 0; cut + 1 < model.num_layers; ++cut) {
-    const Stages stages = split_stages(model.at("train"), {cut}, 2);
+    const Stages stages = split_stages(model.at(op::ProgramKind::train), {cut}, 2);
     std::set<std::string> back;
     for (const Edge& edge : stages.edges) {
       if (edge.phase != graph::Phase::backward) continue;
@@ -94,7 +94,7 @@ TEST(SplitStages, of_a_unet_send_each_gradient_of_a_skip_once) {
 /// no edge, and what several of them read comes once.
 TEST(SplitStages, that_share_a_mesh_send_each_other_nothing) {
   const graph::ModelGraphs model = graphs_of(gpt(6, 4));
-  const graph::Graph& train = model.at("train");
+  const graph::Graph& train = model.at(op::ProgramKind::train);
   const Stages alone = split_stages(train, {0, 1, 2, 3, 4}, 6),
                two = split_stages(train, {0, 1, 2, 3, 4}, 2),
                one = split_stages(train, {0, 1, 2, 3, 4}, 1);

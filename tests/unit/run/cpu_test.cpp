@@ -41,7 +41,7 @@ void fill_number(std::int64_t step, std::int64_t first, std::span<std::int32_t> 
 TEST(CpuBackend, streams_run_side_by_side) {
   // Each of two feeds waits for the other to have begun: one stream after the other would never
   // end.
-  Handmade made("p");
+  Handmade made(op::ProgramKind::train);
   const program::Feeds feeds{2, 1, 0, 1};
   const auto a = made.tokens("a", feeds, 4), b = made.tokens("b", feeds, 4);
   made.add("left", made.feed(a, 0));
@@ -59,12 +59,12 @@ TEST(CpuBackend, streams_run_side_by_side) {
   const program::Bundle bundle = made.bundle();
   CpuBackend backend;
   Executor executor(bundle, backend);
-  executor.run("p", {}, &feeder);
+  executor.run(op::ProgramKind::train, {}, &feeder);
   EXPECT_TRUE(met);
 }
 
 TEST(CpuBackend, a_wait_holds_its_stream_until_the_event_is_recorded) {
-  Handmade made("p");
+  Handmade made(op::ProgramKind::train);
   const program::Feeds feeds{1, 1, 0, 1};
   const auto fed = made.tokens("fed", feeds, 4), copied = made.tokens("copied", feeds, 4);
   const auto ready = made.event();
@@ -80,14 +80,14 @@ TEST(CpuBackend, a_wait_holds_its_stream_until_the_event_is_recorded) {
   CpuBackend backend;
   Executor executor(bundle, backend);
   for (std::int64_t step = 1; step <= 3; ++step) {
-    executor.run("p", {.step = step}, &feeder);
-    EXPECT_EQ(as<std::int32_t>(executor.bytes("p", "copied"))[3], 100 * step);
+    executor.run(op::ProgramKind::train, {.step = step}, &feeder);
+    EXPECT_EQ(as<std::int32_t>(executor.bytes(op::ProgramKind::train, "copied"))[3], 100 * step);
   }
 }
 
 TEST(CpuBackend, events_order_streams_in_every_one_of_many_runs) {
   // A value travels math -> other -> math -> other ..., each hop ordered by events alone.
-  Handmade made("p");
+  Handmade made(op::ProgramKind::train);
   const program::Feeds feeds{1, 1, 0, 1};
   std::vector<program::BufferId> hops;
   for (int hop = 0; hop < 8; ++hop)
@@ -104,13 +104,13 @@ TEST(CpuBackend, events_order_streams_in_every_one_of_many_runs) {
   CpuBackend backend;
   Executor executor(bundle, backend);
   for (std::int64_t step = 0; step < 500; ++step) {
-    executor.run("p", {.step = step}, &feeder);
-    ASSERT_EQ(as<std::int32_t>(executor.bytes("p", "hop7"))[15], 100 * step);
+    executor.run(op::ProgramKind::train, {.step = step}, &feeder);
+    ASSERT_EQ(as<std::int32_t>(executor.bytes(op::ProgramKind::train, "hop7"))[15], 100 * step);
   }
 }
 
 TEST(CpuBackend, a_fault_on_one_stream_releases_the_others_and_skips_what_is_left) {
-  Handmade made("p");
+  Handmade made(op::ProgramKind::train);
   const program::Feeds feeds{2, 1, 0, 1};
   const auto a = made.tokens("a", feeds, 4), b = made.tokens("b", feeds, 4);
   const auto first = made.event(), second = made.event();
@@ -131,21 +131,23 @@ TEST(CpuBackend, a_fault_on_one_stream_releases_the_others_and_skips_what_is_lef
   const program::Bundle bundle = made.bundle();
   CpuBackend backend;
   Executor executor(bundle, backend);
-  EXPECT_THROW(executor.run("p", {}, &feeder), UserError);
+  EXPECT_THROW(executor.run(op::ProgramKind::train, {}, &feeder), UserError);
   EXPECT_EQ(later, 0);
-  EXPECT_THROW(executor.run_stepwise("p", {}, &feeder, [](const auto&, std::size_t) {}), UserError);
+  EXPECT_THROW(
+      executor.run_stepwise(op::ProgramKind::train, {}, &feeder, [](const auto&, std::size_t) {}),
+      UserError);
   fail = false;
-  executor.run("p", {}, &feeder);
+  executor.run(op::ProgramKind::train, {}, &feeder);
   EXPECT_EQ(later, 1) << "the backend works again after a fault";
 }
 
 TEST(CpuBackend, a_program_with_feeds_but_no_feeder_faults) {
-  Handmade made("p");
+  Handmade made(op::ProgramKind::train);
   made.add("feed", made.feed(made.tokens("a", {1, 1, 0, 1}, 4)));
   const program::Bundle bundle = made.bundle();
   CpuBackend backend;
   Executor executor(bundle, backend);
-  EXPECT_THROW(executor.run("p", {}), InternalError);
+  EXPECT_THROW(executor.run(op::ProgramKind::train, {}), InternalError);
 }
 
 TEST(CpuBackend, feeds_get_the_input_and_the_samples_of_the_step_that_are_this_ranks) {
@@ -159,7 +161,7 @@ TEST(CpuBackend, feeds_get_the_input_and_the_samples_of_the_step_that_are_this_r
     }
     bool called = false;
   } recorder;
-  Handmade made("p");
+  Handmade made(op::ProgramKind::train);
   made.edit().feeds = {3, 4, 1, 2};
   made.edit().inputs = {{"labels", DType::i32, {}}, {"pixels", DType::u8, {3, 5}}};
   const auto pixels = made.buffer("pixels", DType::u8, {2, 3, 5}, Handmade::Region::transient,
@@ -168,12 +170,12 @@ TEST(CpuBackend, feeds_get_the_input_and_the_samples_of_the_step_that_are_this_r
   const program::Bundle bundle = made.bundle();
   CpuBackend backend;
   Executor executor(bundle, backend);
-  executor.run("p", {.step = 7}, &recorder);
+  executor.run(op::ProgramKind::train, {.step = 7}, &recorder);
   EXPECT_TRUE(recorder.called);
 }
 
 TEST(CpuBackend, steps_of_either_parity_have_their_own_copies) {
-  Handmade made("p");
+  Handmade made(op::ProgramKind::train);
   const program::Feeds feeds{1, 1, 0, 1};
   made.edit().feeds = feeds;
   made.edit().inputs = {{"two", DType::i32, {4}}};
@@ -187,14 +189,14 @@ TEST(CpuBackend, steps_of_either_parity_have_their_own_copies) {
   const program::Bundle bundle = made.bundle();
   CpuBackend backend;
   Executor executor(bundle, backend);
-  executor.run("p", {.step = 4}, &feeder);
-  executor.run("p", {.step = 5}, &feeder);
-  EXPECT_EQ(as<std::int32_t>(executor.bytes("p", "out", 0))[0], 400);
-  EXPECT_EQ(as<std::int32_t>(executor.bytes("p", "out", 1))[0], 500);
+  executor.run(op::ProgramKind::train, {.step = 4}, &feeder);
+  executor.run(op::ProgramKind::train, {.step = 5}, &feeder);
+  EXPECT_EQ(as<std::int32_t>(executor.bytes(op::ProgramKind::train, "out", 0))[0], 400);
+  EXPECT_EQ(as<std::int32_t>(executor.bytes(op::ProgramKind::train, "out", 1))[0], 500);
 }
 
 TEST(CpuBackend, a_copy_cuts_rows_out_of_a_matrix_and_puts_them_back) {
-  Handmade made("p");
+  Handmade made(op::ProgramKind::train);
   const auto matrix = made.floats("matrix", 12);  // (3, 4)
   const auto block = made.floats("block", 6);     // (3, 2): its middle columns
   const auto back = made.floats("back", 12);
@@ -204,12 +206,12 @@ TEST(CpuBackend, a_copy_cuts_rows_out_of_a_matrix_and_puts_them_back) {
   const program::Bundle bundle = made.bundle();
   CpuBackend backend;
   Executor executor(bundle, backend);
-  const auto in = as<float>(executor.bytes("p", "matrix"));
+  const auto in = as<float>(executor.bytes(op::ProgramKind::train, "matrix"));
   std::iota(in.begin(), in.end(), 0.0F);
-  executor.run("p", {});
-  const auto cut = as<float>(executor.bytes("p", "block"));
+  executor.run(op::ProgramKind::train, {});
+  const auto cut = as<float>(executor.bytes(op::ProgramKind::train, "block"));
   EXPECT_EQ(std::vector<float>(cut.begin(), cut.end()), (std::vector<float>{1, 2, 5, 6, 9, 10}));
-  const auto put = as<float>(executor.bytes("p", "back"));
+  const auto put = as<float>(executor.bytes(op::ProgramKind::train, "back"));
   EXPECT_EQ(std::vector<float>(put.begin(), put.end()),
             (std::vector<float>{0, 1, 2, 0, 0, 5, 6, 0, 0, 9, 10, 0}));
 }
@@ -223,7 +225,7 @@ TEST(CopyRows, rows_of_both_sides_may_have_different_lengths) {
 }
 
 TEST(CpuBackend, collectives_of_one_rank_are_copies) {
-  Handmade made("p");
+  Handmade made(op::ProgramKind::train);
   const auto data = made.floats("data", 4), gathered = made.floats("gathered", 4),
              scattered = made.floats("scattered", 4), exchanged = made.floats("exchanged", 4);
   const program::GroupId group(0);
@@ -235,10 +237,10 @@ TEST(CpuBackend, collectives_of_one_rank_are_copies) {
   const program::Bundle bundle = made.bundle();
   CpuBackend backend;
   Executor executor(bundle, backend);
-  std::ranges::fill(as<float>(executor.bytes("p", "data")), 3.5F);
-  executor.run("p", {});
+  std::ranges::fill(as<float>(executor.bytes(op::ProgramKind::train, "data")), 3.5F);
+  executor.run(op::ProgramKind::train, {});
   for (const char* name : {"data", "gathered", "scattered", "exchanged"})
-    EXPECT_EQ(as<float>(executor.bytes("p", name))[3], 3.5F) << name;
+    EXPECT_EQ(as<float>(executor.bytes(op::ProgramKind::train, name))[3], 3.5F) << name;
 }
 
 /// What the user reads when a bundle cannot be bound.
@@ -255,23 +257,23 @@ std::string refusal(const Handmade& made) {
 }
 
 TEST(CpuBackend, programs_for_several_ranks_are_refused_by_name) {
-  Handmade reduce("train");
+  Handmade reduce(op::ProgramKind::train);
   reduce.edit().groups.push_back({"z", MeshId(0), {AxisId(0)}, {Rank(0), Rank(1)}});
   reduce.add("comm",
              program::AllReduce{
                  program::GroupId(1), op::Reduction::sum, {reduce.whole(reduce.floats("a", 4))}});
   EXPECT_NE(refusal(reduce).find("one rank runs here; program train"), std::string::npos);
   EXPECT_NE(refusal(reduce).find("group z of 2 ranks"), std::string::npos);
-  Handmade send("pipeline");
+  Handmade send(op::ProgramKind::train);
   send.add("comm", program::Send{Rank(3), 0, send.whole(send.floats("a", 4))});
-  EXPECT_NE(refusal(send).find("program pipeline sends to rank 3"), std::string::npos);
-  Handmade receive("pipeline");
+  EXPECT_NE(refusal(send).find("program train sends to rank 3"), std::string::npos);
+  Handmade receive(op::ProgramKind::train);
   receive.add("comm", program::Recv{Rank(2), 0, receive.whole(receive.floats("a", 4))});
   EXPECT_NE(refusal(receive).find("receives from rank 2"), std::string::npos);
 }
 
 TEST(CpuBackend, a_wait_before_its_record_is_refused_instead_of_hanging) {
-  Handmade made("p");
+  Handmade made(op::ProgramKind::train);
   const auto event = made.event();
   made.add("math", program::Wait{event});
   made.add("other", program::Record{event});
@@ -281,7 +283,7 @@ TEST(CpuBackend, a_wait_before_its_record_is_refused_instead_of_hanging) {
 }
 
 TEST(CpuBackend, a_backend_dropped_in_the_middle_of_a_program_does_not_hang) {
-  Handmade made("p");
+  Handmade made(op::ProgramKind::train);
   const auto event = made.event();
   made.add("other", program::Record{event});
   made.add("math", program::Wait{event});
@@ -293,7 +295,7 @@ TEST(CpuBackend, a_backend_dropped_in_the_middle_of_a_program_does_not_hang) {
 }
 
 TEST(CpuBackend, programs_of_a_bundle_share_persistent_memory_and_one_thread_per_stream_name) {
-  Handmade write("write"), read("read");
+  Handmade write(op::ProgramKind::init), read(op::ProgramKind::train);
   const program::Feeds feeds{1, 1, 0, 1};
   for (Handmade* made : {&write, &read}) {
     made->buffer("kept", DType::i32, {1, 4}, Handmade::Region::persistent);
@@ -316,16 +318,17 @@ TEST(CpuBackend, programs_of_a_bundle_share_persistent_memory_and_one_thread_per
   const program::Bundle bundle = Handmade::bundle_of({write.program(), read.program()});
   CpuBackend backend;
   Executor executor(bundle, backend);
-  executor.run("write", {.step = 9}, &feeder);
-  executor.run_stepwise("read", {.step = 1}, &feeder, [](const auto&, std::size_t) {});
-  EXPECT_EQ(as<std::int32_t>(executor.bytes("read", "passing"))[0], 900);
+  executor.run(op::ProgramKind::init, {.step = 9}, &feeder);
+  executor.run_stepwise(op::ProgramKind::train, {.step = 1}, &feeder,
+                        [](const auto&, std::size_t) {});
+  EXPECT_EQ(as<std::int32_t>(executor.bytes(op::ProgramKind::train, "passing"))[0], 900);
   ASSERT_EQ(threads.size(), 3);
   EXPECT_EQ(threads[0], threads[2]) << "the math stream of both programs";
   EXPECT_NE(threads[0], threads[1]);
 }
 
 TEST(CpuBackend, pages_that_no_program_wrote_keep_their_paint) {
-  Handmade made("p");
+  Handmade made(op::ProgramKind::train);
   const program::Feeds feeds{1, 1, 0, 1};  // 4 KiB of ids
   const auto touched = made.tokens("touched", feeds, 1024);
   made.tokens("untouched", feeds, 1024);
@@ -335,7 +338,7 @@ TEST(CpuBackend, pages_that_no_program_wrote_keep_their_paint) {
   CpuBackend backend({.fresh = CpuOptions::Fresh::paint});
   Executor executor(bundle, backend);
   EXPECT_EQ(backend.pages(Handmade::Region::transient).untouched, 2);
-  executor.run("p", {}, &feeder);
+  executor.run(op::ProgramKind::train, {}, &feeder);
   EXPECT_EQ(backend.pages(Handmade::Region::transient).untouched, 1);
 }
 

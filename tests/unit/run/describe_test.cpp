@@ -10,7 +10,7 @@ namespace {
 
 /// A copy on math, an all-reduce on x that waits for it, a copy after that on math.
 Handmade example() {
-  Handmade made("train");
+  Handmade made(op::ProgramKind::train);
   program::Program& program = made.edit();
   program.rank = Rank(3);
   program.world = 4;

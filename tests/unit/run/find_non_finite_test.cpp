@@ -14,7 +14,7 @@ namespace {
 /// A step in small: x = 1, y = x + weight, norm = |y|^2, the update decides on the norm, `updates`
 /// counts it.
 struct Step {
-  Handmade made{"train"};
+  Handmade made{op::ProgramKind::train};
   std::size_t fill, add, norm, control, count;
 
   /// With padding alone, its rank looks for the largest of no logits first.
@@ -56,21 +56,25 @@ class FindNonFinite : public ::testing::Test {
   Executor executor_{bundle_, backend_};
   const op::StepBlock block_{.step = 5, .lr = 0.1};
 
-  std::span<float> floats(const char* name) { return as<float>(executor_.bytes("train", name)); }
-  std::int64_t updates() { return as<std::int64_t>(executor_.bytes("train", "updates"))[0]; }
+  std::span<float> floats(const char* name) {
+    return as<float>(executor_.bytes(op::ProgramKind::train, name));
+  }
+  std::int64_t updates() {
+    return as<std::int64_t>(executor_.bytes(op::ProgramKind::train, "updates"))[0];
+  }
 };
 
 TEST_F(FindNonFinite, nothing_is_found_in_a_sound_step_and_no_update_is_made) {
-  EXPECT_FALSE(find_non_finite(executor_, "train", block_).has_value());
+  EXPECT_FALSE(find_non_finite(executor_, op::ProgramKind::train, block_).has_value());
   EXPECT_EQ(updates(), 0) << "the search itself must not apply the update";
-  executor_.run("train", block_);
+  executor_.run(op::ProgramKind::train, block_);
   EXPECT_EQ(updates(), 1);
 }
 
 TEST_F(FindNonFinite, the_first_instruction_that_wrote_one_is_named_with_buffer_and_element) {
-  backend_.inject({"train", step_.add, 0, 2});
-  EXPECT_EQ(executor_.run("train", block_).applied, 0);
-  const auto found = find_non_finite(executor_, "train", block_);
+  backend_.inject({op::ProgramKind::train, step_.add, 0, 2});
+  EXPECT_EQ(executor_.run(op::ProgramKind::train, block_).applied, 0);
+  const auto found = find_non_finite(executor_, op::ProgramKind::train, block_);
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->instruction, step_.add);
   EXPECT_EQ(found->buffer, "y");
@@ -85,11 +89,11 @@ TEST(FindNonFiniteInPadding, the_largest_of_no_logits_is_no_fault) {
   const program::Bundle bundle = step.made.bundle();
   CpuBackend backend;
   Executor executor(bundle, backend);
-  backend.inject({"train", step.add, 0, 2});
+  backend.inject({op::ProgramKind::train, step.add, 0, 2});
   const op::StepBlock block{.step = 5, .lr = 0.1};
-  EXPECT_EQ(executor.run("train", block).applied, 0);
-  EXPECT_TRUE(std::isinf(as<float>(executor.bytes("train", "largest"))[0]));
-  const auto found = find_non_finite(executor, "train", block);
+  EXPECT_EQ(executor.run(op::ProgramKind::train, block).applied, 0);
+  EXPECT_TRUE(std::isinf(as<float>(executor.bytes(op::ProgramKind::train, "largest"))[0]));
+  const auto found = find_non_finite(executor, op::ProgramKind::train, block);
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->text(), "add (instruction 3) wrote NaN into element 2 of y");
 }
@@ -97,7 +101,7 @@ TEST(FindNonFiniteInPadding, the_largest_of_no_logits_is_no_fault) {
 TEST_F(FindNonFinite, a_bad_value_in_the_state_is_named_before_any_instruction) {
   floats("weight.m")[3] = -std::numeric_limits<float>::infinity();
   floats("weight.m")[1] = -std::numeric_limits<float>::infinity();
-  const auto found = find_non_finite(executor_, "train", block_);
+  const auto found = find_non_finite(executor_, op::ProgramKind::train, block_);
   ASSERT_TRUE(found.has_value());
   EXPECT_FALSE(found->instruction.has_value());
   EXPECT_EQ(found->text(),
@@ -106,15 +110,15 @@ TEST_F(FindNonFinite, a_bad_value_in_the_state_is_named_before_any_instruction) 
 
 TEST_F(FindNonFinite, a_bad_learning_rate_is_named_first) {
   floats("weight")[0] = std::numeric_limits<float>::quiet_NaN();
-  const auto found = find_non_finite(executor_, "train",
+  const auto found = find_non_finite(executor_, op::ProgramKind::train,
                                      {.step = 5, .lr = std::numeric_limits<double>::quiet_NaN()});
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->text(), "step.lr was NaN before the step");
 }
 
 TEST_F(FindNonFinite, a_field_of_the_result_block_is_named_as_such) {
-  backend_.inject({"train", step_.norm, 0, 0});
-  const auto found = find_non_finite(executor_, "train", block_);
+  backend_.inject({op::ProgramKind::train, step_.norm, 0, 0});
+  const auto found = find_non_finite(executor_, op::ProgramKind::train, block_);
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->text(), "squared_norm (instruction 2) wrote NaN into result.squared_norm");
 }

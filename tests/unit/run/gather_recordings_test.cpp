@@ -50,9 +50,10 @@ TEST(GatherRecordings, the_first_rank_gets_what_each_has_recorded) {
   job.run([](comm::World& world) {
     const auto rank = static_cast<std::int64_t>(world.rank().index());
     // Ranks may have programs of different lengths.
-    trace::Recorder recorder("train", 2 + world.rank().index(), 0, 2);
+    trace::Recorder recorder(op::ProgramKind::train, 2 + world.rank().index(), 0, 2);
     for (std::int64_t step = 0; step < 2; ++step) {
-      recorder.begin_run("train", step)[1] = {100 * rank + step, 100 * rank + step + 1};
+      recorder.begin_run(op::ProgramKind::train, step)[1] = {100 * rank + step,
+                                                             100 * rank + step + 1};
       recorder.end_run({rank, rank + 50});
     }
     const std::vector<trace::Recording> all = gather_recordings(recorder, &world);
@@ -76,8 +77,8 @@ TEST(GatherRecordings, the_first_rank_gets_what_each_has_recorded) {
 }
 
 TEST(GatherRecordings, a_rank_alone_has_its_own) {
-  trace::Recorder recorder("train", 1, 0, 3);
-  recorder.begin_run("train", 6);
+  trace::Recorder recorder(op::ProgramKind::train, 1, 0, 3);
+  recorder.begin_run(op::ProgramKind::train, 6);
   recorder.end_run({1, 2});
   const std::vector<trace::Recording> all = gather_recordings(recorder, nullptr);
   ASSERT_EQ(all.size(), 1U);

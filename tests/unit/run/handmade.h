@@ -19,8 +19,8 @@ class Handmade {
   using Region = program::Region;
   using Role = program::BufferRole;
 
-  explicit Handmade(std::string name) {
-    program_.name = std::move(name);
+  explicit Handmade(op::ProgramKind kind) {
+    program_.kind = kind;
     program_.meshes = {{"all", {{"data", 1}}, {Rank(0)}}};
     program_.groups = {{"data", MeshId(0), {AxisId(0)}, {Rank(0)}}};
   }

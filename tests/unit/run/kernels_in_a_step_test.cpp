@@ -106,7 +106,7 @@ class Step {
     return y;
   }
 
-  Handmade made_{"step"};
+  Handmade made_{op::ProgramKind::train};
 };
 
 class KernelsInAStep : public ::testing::Test {
@@ -117,30 +117,31 @@ class KernelsInAStep : public ::testing::Test {
   CountingFeeder feeder_;
 
   std::vector<float> output() {
-    const auto values = as<float>(executor_.bytes("step", "out"));
+    const auto values = as<float>(executor_.bytes(op::ProgramKind::train, "out"));
     return {values.begin(), values.end()};
   }
 };
 
 TEST_F(KernelsInAStep, steps_do_not_allocate_from_our_own_code) {
-  executor_.run("step", {.step = 0, .seed = 1}, &feeder_);
+  executor_.run(op::ProgramKind::train, {.step = 0, .seed = 1}, &feeder_);
   AllocationCounter counter;
   for (std::int64_t step = 1; step <= 5; ++step)
-    executor_.run("step", {.step = step, .seed = 1}, &feeder_);
+    executor_.run(op::ProgramKind::train, {.step = step, .seed = 1}, &feeder_);
   const Allocations allocations = counter.stop();
   EXPECT_EQ(allocations.own, 0) << "the first at " << allocations.first_own;
   RecordProperty("third_party_allocations", static_cast<int>(allocations.third_party));
 }
 
 TEST_F(KernelsInAStep, instruction_by_instruction_gives_the_same_bits) {
-  const op::ResultBlock whole = executor_.run("step", {.step = 2, .seed = 1}, &feeder_);
+  const op::ResultBlock whole =
+      executor_.run(op::ProgramKind::train, {.step = 2, .seed = 1}, &feeder_);
   const std::vector<float> wanted = output();
   EXPECT_TRUE(std::isfinite(whole.squared_norm));
   EXPECT_GT(whole.squared_norm, 0);
-  executor_.run("step", {.step = 3, .seed = 9}, &feeder_);
+  executor_.run(op::ProgramKind::train, {.step = 3, .seed = 9}, &feeder_);
   EXPECT_NE(output(), wanted);
-  const op::ResultBlock stepwise = executor_.run_stepwise("step", {.step = 2, .seed = 1}, &feeder_,
-                                                          [](const auto&, std::size_t) {});
+  const op::ResultBlock stepwise = executor_.run_stepwise(
+      op::ProgramKind::train, {.step = 2, .seed = 1}, &feeder_, [](const auto&, std::size_t) {});
   EXPECT_EQ(output(), wanted);
   EXPECT_EQ(stepwise.squared_norm, whole.squared_norm);
 }
@@ -157,7 +158,7 @@ std::ptrdiff_t num_threads_soon(std::ptrdiff_t expected) {
 }
 
 TEST_F(KernelsInAStep, a_team_that_the_caller_opened_ends_when_a_step_begins) {
-  executor_.run("step", {.step = 0, .seed = 1}, &feeder_);
+  executor_.run(op::ProgramKind::train, {.step = 0, .seed = 1}, &feeder_);
   const std::ptrdiff_t before = num_threads();
   std::vector<float> x(65536, 0.5F), y(x.size());
   const Shape shape{static_cast<std::int64_t>(x.size())};
@@ -165,12 +166,12 @@ TEST_F(KernelsInAStep, a_team_that_the_caller_opened_ends_when_a_step_begins) {
                                                  {y.data(), shape, DType::f32}};
   kernels::cpu::prepare("vector", {op::Gelu{}, DType::f32, {shape, shape}, 3})(operands, {});
   ASSERT_EQ(num_threads_soon(before + 2), before + 2);
-  executor_.run("step", {.step = 1, .seed = 1}, &feeder_);
+  executor_.run(op::ProgramKind::train, {.step = 1, .seed = 1}, &feeder_);
   EXPECT_EQ(num_threads_soon(before), before);
 }
 
 TEST_F(KernelsInAStep, a_kernel_that_does_not_exist_is_refused_when_the_backend_is_bound) {
-  Handmade made("p");
+  Handmade made(op::ProgramKind::train);
   const auto x = made.floats("x", 4);
   made.compute(op::Fill{1, {4}}, {made.whole(x)}, "abacus");
   const program::Bundle bundle = made.bundle();

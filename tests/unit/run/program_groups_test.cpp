@@ -8,7 +8,7 @@ namespace fourfold::run {
 namespace {
 
 TEST(ProgramGroups, memory_of_the_host_is_that_of_the_largest_collectives_and_messages) {
-  Handmade made("train");
+  Handmade made(op::ProgramKind::train);
   program::Program& program = made.edit();
   program.world = 2;
   program.meshes = {{"all", {{"data", 2}}, {Rank(0), Rank(1)}}};

@@ -29,7 +29,7 @@ const program::GroupId x_group(1), y_group(2);
 
 /// A program of one rank of a 2 x 2 mesh, with the groups of its axes: data (all), x, y.
 Handmade of_rank(Rank rank) {
-  Handmade made("train");
+  Handmade made(op::ProgramKind::train);
   program::Program& program = made.edit();
   const std::size_t row = rank.index() / 2, column = rank.index() % 2;
   program.rank = rank;
@@ -56,13 +56,13 @@ void run_ranks(const std::function<void(Handmade&, Rank)>& build,
     CpuBackend backend(options);
     Executor executor(bundle, backend);
     fill(executor, world.rank());
-    executor.run("train", {}, feeder);
+    executor.run(op::ProgramKind::train, {}, feeder);
     look(executor, world.rank());
   });
 }
 
 std::span<float> floats(Executor& executor, std::string_view buffer) {
-  return as<float>(executor.bytes("train", buffer));
+  return as<float>(executor.bytes(op::ProgramKind::train, buffer));
 }
 
 TEST(Ranks, collectives_on_all_streams_give_what_their_names_say) {
@@ -192,8 +192,8 @@ TEST(Ranks, a_field_of_the_result_block_is_reduced_in_its_own_type) {
     op::ResultBlock mine;
     mine.loss_sum = -1.5 - static_cast<double>(world.rank().index());
     mine.valid_count = static_cast<std::int64_t>(world.rank().index()) - 7;
-    std::memcpy(executor.bytes("train", "one").data(), &mine, sizeof mine);
-    const op::ResultBlock result = executor.run("train", {});
+    std::memcpy(executor.bytes(op::ProgramKind::train, "one").data(), &mine, sizeof mine);
+    const op::ResultBlock result = executor.run(op::ProgramKind::train, {});
     EXPECT_EQ(result.loss_sum, -12);
     EXPECT_EQ(result.valid_count, -4);
   });
@@ -248,7 +248,7 @@ TEST(Ranks, a_fault_ends_the_job_on_all_ranks_and_names_rank_and_instruction) {
     CpuBackend backend(options);
     Executor executor(bundle, backend);
     try {
-      executor.run("train", {}, &feeder);
+      executor.run(op::ProgramKind::train, {}, &feeder);
     } catch (const std::exception&) {
       ++released;
       throw;
@@ -292,7 +292,7 @@ TEST(Ranks, what_each_rank_waits_for_can_be_read_while_it_waits) {
     Executor executor(bundle, backend);
     if (world.rank() == Rank(0)) watcher.join();
     const std::uint64_t before = world.progress().ticks();
-    executor.run("train", {});
+    executor.run(op::ProgramKind::train, {});
     EXPECT_NE(world.progress().ticks(), before);
     EXPECT_FALSE(world.progress().in_program());
   });
@@ -310,7 +310,7 @@ TEST(Ranks, sixteen_ranks_with_four_streams_each_get_through_and_steps_allocate_
   Allocations allocations;
   job.run([&](comm::World& world) {
     const std::size_t me = world.rank().index();
-    Handmade made("train");
+    Handmade made(op::ProgramKind::train);
     program::Program& program = made.edit();
     program.rank = world.rank();
     program.world = many;
@@ -336,7 +336,7 @@ TEST(Ranks, sixteen_ranks_with_four_streams_each_get_through_and_steps_allocate_
     Executor executor(bundle, backend);
     const auto step = [&] {
       for (float& x : floats(executor, "a")) x = static_cast<float>(me);
-      executor.run("train", {});
+      executor.run(op::ProgramKind::train, {});
     };
     step();
     world.barrier();

@@ -14,7 +14,7 @@ namespace {
 
 /// A program whose buffer 0 is a local (2, 7, 3) tensor in `shares` blocks of dim 1.
 program::Program blocked_program(std::int64_t shares, std::int64_t share) {
-  Handmade made("p");
+  Handmade made(op::ProgramKind::train);
   made.buffer("b", DType::i32, {2, shares * share, 3}, program::Region::transient);
   program::Program& program = made.edit();
   program.meshes[0].axes = {{"x", shares}};
@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Reorder, Parts,
                          });
 
 TEST(Reorder, threads_change_nothing) {
-  Handmade made("p");
+  Handmade made(op::ProgramKind::train);
   made.buffer("b", DType::f32, {64, 300, 32}, program::Region::transient);
   program::Program& program = made.edit();
   program.meshes[0].axes = {{"x", 4}};

@@ -32,7 +32,7 @@ class SlowFeeder final : public Feeder {
 
 /// The math stream waits for the feed; "x" then sums over both ranks.
 struct FedSum {
-  Handmade made{"train"};
+  Handmade made{op::ProgramKind::train};
   program::EventId fed, copied, summed;
   program::BufferId sum;
 
@@ -66,7 +66,7 @@ void run_two(const Build& build, const Look& look) {
     Executor executor(bundle, backend);
     SlowFeeder feeder(world.rank() == Rank(1));
     world.barrier();  // what is left is the jitter of a busy machine
-    executor.run("train", {}, &feeder);
+    executor.run(op::ProgramKind::train, {}, &feeder);
     look(world.rank(), executor.times());
   });
 }
@@ -97,7 +97,7 @@ TEST(Times, communication_behind_the_last_mathematics_is_exposed) {
 }
 
 TEST(Times, a_run_without_others_and_without_feed_waits_for_nobody) {
-  Handmade made("train");
+  Handmade made(op::ProgramKind::train);
   const auto a = made.floats("a", 4);
   const auto copied = made.event();
   made.copy("copy", a, a);
@@ -106,7 +106,7 @@ TEST(Times, a_run_without_others_and_without_feed_waits_for_nobody) {
   const program::Bundle bundle = made.bundle();
   CpuBackend backend;
   Executor executor(bundle, backend);
-  executor.run("train", {});
+  executor.run(op::ProgramKind::train, {});
   EXPECT_GT(executor.times().total_s, 0);
   EXPECT_EQ(executor.times().exposed_communication_s, 0);
   EXPECT_EQ(executor.times().feed_wait_s, 0);
@@ -121,9 +121,10 @@ TEST(Times, a_recorder_gets_the_interval_of_each_instruction) {
   CpuBackend backend;
   Executor executor(bundle, backend);
   SlowFeeder feeder(true);
-  trace::Recorder recorder("train", bundle.programs[0].instructions.size(), 1, 2);
+  trace::Recorder recorder(op::ProgramKind::train, bundle.programs[0].instructions.size(), 1, 2);
   executor.set_recorder(&recorder);
-  for (std::int64_t step = 0; step < 4; ++step) executor.run("train", {.step = step}, &feeder);
+  for (std::int64_t step = 0; step < 4; ++step)
+    executor.run(op::ProgramKind::train, {.step = step}, &feeder);
   ASSERT_EQ(recorder.runs().size(), 2U);
   EXPECT_EQ(recorder.runs()[0].step, 1);
   for (const trace::RecordedRun& run : recorder.runs()) {
@@ -140,35 +141,37 @@ TEST(Times, a_recorder_gets_the_interval_of_each_instruction) {
 }
 
 TEST(Times, recording_a_step_allocates_nothing) {
-  Handmade made("train");
+  Handmade made(op::ProgramKind::train);
   const auto a = made.floats("a", 4);
   for (int i = 0; i < 50; ++i) made.copy("math", a, a);
   const program::Bundle bundle = made.bundle();
   CpuBackend backend;
   Executor executor(bundle, backend);
-  trace::Recorder recorder("train", 50, 1, 3);
+  trace::Recorder recorder(op::ProgramKind::train, 50, 1, 3);
   executor.set_recorder(&recorder);
-  executor.run("train", {});
+  executor.run(op::ProgramKind::train, {});
   AllocationCounter counter;
-  for (std::int64_t step = 1; step < 5; ++step) executor.run("train", {.step = step});
+  for (std::int64_t step = 1; step < 5; ++step)
+    executor.run(op::ProgramKind::train, {.step = step});
   const Allocations allocations = counter.stop();
   EXPECT_TRUE(recorder.is_full());
   EXPECT_EQ(allocations.own, 0) << allocations.first_own;
 }
 
 TEST(Times, running_step_by_step_records_nothing) {
-  Handmade made("train");
+  Handmade made(op::ProgramKind::train);
   const auto a = made.floats("a", 4);
   made.copy("math", a, a);
   const program::Bundle bundle = made.bundle();
   CpuBackend backend;
   Executor executor(bundle, backend);
-  trace::Recorder recorder("train", 1, 0, 1);
+  trace::Recorder recorder(op::ProgramKind::train, 1, 0, 1);
   executor.set_recorder(&recorder);
-  executor.run_stepwise("train", {}, nullptr, [](const program::Program&, std::size_t) {});
+  executor.run_stepwise(op::ProgramKind::train, {}, nullptr,
+                        [](const program::Program&, std::size_t) {});
   EXPECT_TRUE(recorder.runs().empty());
   executor.set_recorder(nullptr);
-  executor.run("train", {});
+  executor.run(op::ProgramKind::train, {});
   EXPECT_TRUE(recorder.runs().empty());
 }
 

@@ -30,7 +30,7 @@ GridSetup gpt_setup(const plan::Grid& grid, std::int64_t layers = 2) {
 
 Demand demand_in(const GridSetup& setup) {
   const graph::ModelGraphs model = setup.graphs();
-  return demand_of(model.at("train"), setup.solved(model));
+  return demand_of(model.at(op::ProgramKind::train), setup.solved(model));
 }
 
 std::string axes_text(const std::vector<AxisId>& axes, const Mesh& mesh) {

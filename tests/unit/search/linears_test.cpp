@@ -63,7 +63,7 @@ const std::vector<plan::Grid> grids = {
 TEST(Linears, of_a_gpt_are_its_four_products_in_each_layer_and_the_head) {
   const GridSetup setup = gpt_of_36_heads(grids[0]);
   const graph::ModelGraphs model = setup.graphs();
-  const auto linears = linears_of(model.at("train"), setup.solved(model));
+  const auto linears = linears_of(model.at(op::ProgramKind::train), setup.solved(model));
   ASSERT_EQ(linears.size(), 9U);
   const double tokens = 2 * 4 * 12 / 2;  // of one data-parallel replica: two micro-batches on z
   const auto expected = gpt_linears(tokens, 144);
@@ -81,7 +81,7 @@ TEST(Linears, of_a_gpt_send_what_equations_4_to_8_say) {
     const GridSetup setup = gpt_of_36_heads(grid);
     const graph::ModelGraphs model = setup.graphs();
     const plan::Plan plan = setup.solved(model);
-    auto linears = linears_of(model.at("train"), plan);
+    auto linears = linears_of(model.at(op::ProgramKind::train), plan);
     linears.pop_back();  // the head
     const auto got = by_name(axonn_elements(linears, plan.meshes[0], 3), plan.meshes[0]);
     const auto number = [](std::int64_t n) { return static_cast<double>(n); };
@@ -106,7 +106,7 @@ TEST(Linears, of_a_gpt_send_what_its_compiled_program_sends) {
     const GridSetup setup = gpt_of_36_heads(grid);
     const graph::ModelGraphs model = setup.graphs();
     const plan::Plan plan = setup.solved(model);
-    const auto linears = linears_of(model.at("train"), plan);
+    const auto linears = linears_of(model.at(op::ProgramKind::train), plan);
     // The core's exchanges are halves of what all-reduces of its neighbours would send.
     expect_equal(by_name(axonn_elements(linears, plan.meshes[0], 3), plan.meshes[0]),
                  sent_for(setup.train(), {"linear", "attention", "head"}));
@@ -127,7 +127,7 @@ TEST(Linears, of_a_network_of_convolutions_send_what_its_compiled_program_sends)
     setup.set_grid(grid, 3);
     const graph::ModelGraphs model = setup.graphs();
     const plan::Plan plan = setup.solved(model);
-    const auto linears = linears_of(model.at("train"), plan);
+    const auto linears = linears_of(model.at(op::ProgramKind::train), plan);
     EXPECT_EQ(linears.size(), 6U);
     expect_equal(by_name(axonn_elements(linears, plan.meshes[0], 3), plan.meshes[0]),
                  sent_for(setup.train(), {"conv", "pool", "linear", "head"}));
@@ -141,7 +141,7 @@ TEST(Linears, atps_table_1_is_how_data_parallel_column_and_row_linears_lie) {
     const GridSetup setup = gpt_of_36_heads(grid);
     const graph::ModelGraphs model = setup.graphs();
     std::map<std::string, LinearOnMesh> by_weight;
-    for (LinearOnMesh& linear : linears_of(model.at("train"), setup.solved(model)))
+    for (LinearOnMesh& linear : linears_of(model.at(op::ProgramKind::train), setup.solved(model)))
       by_weight[linear.weight] = std::move(linear);
     return by_weight;
   };

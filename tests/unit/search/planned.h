@@ -43,7 +43,8 @@ struct Planned {
       one.gpt.num_layers = of;
       one.plan = spec;
       graph::ModelGraphs model = one.graphs();
-      std::erase_if(model.graphs, [](const graph::Graph& g) { return g.name != "train"; });
+      std::erase_if(model.graphs,
+                    [](const graph::Graph& g) { return g.kind != op::ProgramKind::train; });
       return model;
     };
     question.compile = [this](const plan::PlanSpec& spec) {

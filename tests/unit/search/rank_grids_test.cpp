@@ -305,7 +305,7 @@ TEST(RankGrids, stages_need_the_memory_and_the_time_of_their_programs) {
       most = std::max(most, bundle.persistent_bytes + bundle.transient_bytes);
     EXPECT_NEAR(plan.expected_bytes(), static_cast<double>(most), 0.05 * static_cast<double>(most))
         << shape_text(plan.spec);
-    const double seconds = simulate::simulate(job, "train", planned.cluster).step_s;
+    const double seconds = simulate::simulate(job, op::ProgramKind::train, planned.cluster).step_s;
     EXPECT_NEAR(plan.price.step(), seconds, 0.25 * seconds) << shape_text(plan.spec);
   }
 }
@@ -318,7 +318,7 @@ plan::Pin pin(const std::string& pattern, const std::string& sharding) {
 std::int64_t bytes_of(const program::Job& job, const std::string& pattern) {
   std::map<std::string, std::int64_t> sizes;
   for (const program::Bundle& bundle : job.classes)
-    for (const program::Buffer& buffer : bundle.at("train").buffers)
+    for (const program::Buffer& buffer : bundle.at(op::ProgramKind::train).buffers)
       if (buffer.role == program::BufferRole::parameter && plan::matches(pattern, buffer.name))
         sizes[buffer.name] = buffer.size_bytes;
   std::int64_t bytes = 0;
@@ -392,7 +392,9 @@ TEST(RankGrids, stages_of_a_unet_have_meshes_of_their_own_where_that_is_faster) 
             plan::num_ranks(first.spec.pipeline.grids[1]))
       << shape_text(first.spec);
   const auto seconds_of = [&](const PricedPlan& plan) {
-    return simulate::simulate(planned.question.compile(plan.spec), "train", planned.cluster).step_s;
+    return simulate::simulate(planned.question.compile(plan.spec), op::ProgramKind::train,
+                              planned.cluster)
+        .step_s;
   };
   double least = 0;
   for (const PricedPlan& plan : equal.plans)
@@ -416,7 +418,7 @@ TEST(RankGrids, stages_with_meshes_of_their_own_need_the_memory_and_the_time_of_
       most = std::max(most, bundle.persistent_bytes + bundle.transient_bytes);
     EXPECT_NEAR(plan.expected_bytes(), static_cast<double>(most), 0.05 * static_cast<double>(most))
         << shape_text(plan.spec);
-    const double seconds = simulate::simulate(job, "train", planned.cluster).step_s;
+    const double seconds = simulate::simulate(job, op::ProgramKind::train, planned.cluster).step_s;
     EXPECT_NEAR(plan.price.step(), seconds, 0.25 * seconds) << shape_text(plan.spec);
     for (const plan::Grid& grid : plan.spec.pipeline.grids)
       EXPECT_EQ(grid.order, plan.spec.grid.order);

@@ -57,7 +57,7 @@ TEST(SimulateBest, a_plan_has_the_time_and_the_bytes_of_its_programs) {
   simulate_best(planned.question, answer, 3);
   const PricedPlan& first = answer.plans[0];
   const program::Job job = planned.question.compile(first.spec);
-  const auto simulation = simulate::simulate(job, "train", planned.cluster);
+  const auto simulation = simulate::simulate(job, op::ProgramKind::train, planned.cluster);
   EXPECT_EQ(first.simulated->step_s, simulate::predict(job, simulation).step_s);
   EXPECT_EQ(first.simulated->bytes,
             job.classes[0].persistent_bytes + job.classes[0].transient_bytes);
@@ -112,7 +112,8 @@ TEST(SimulateBest, a_plan_that_never_ends_is_set_apart_and_the_list_goes_on) {
   planned.question.compile = [&, compile = planned.question.compile](const plan::PlanSpec& spec) {
     program::Job job = compile(spec);
     if (is_first(spec.grid))
-      break_progress(*std::ranges::find(job.classes[0].programs, "train", &program::Program::name));
+      break_progress(*std::ranges::find(job.classes[0].programs, op::ProgramKind::train,
+                                        &program::Program::kind));
     return job;
   };
   simulate_best(planned.question, answer, 3);
@@ -173,7 +174,8 @@ Found search_beside_all(std::uint32_t seed) {
       PricedPlan other = plan;
       other.spec.grid.order = one;
       const program::Job job = planned.question.compile(other.spec);
-      const double seconds = simulate::simulate(job, "train", planned.cluster).step_s;
+      const double seconds =
+          simulate::simulate(job, op::ProgramKind::train, planned.cluster).step_s;
       ++found.of;
       if (found.best_s == 0 || seconds < found.best_s) found.best_s = seconds;
     }
@@ -210,8 +212,9 @@ Found search_stages_beside_all(std::uint32_t seed) {
         plan::PlanSpec spec = plan.spec;
         spec.grid.order = order;
         spec.pipeline.schedule = schedule;
-        const double seconds =
-            simulate::simulate(planned.question.compile(spec), "train", planned.cluster).step_s;
+        const double seconds = simulate::simulate(planned.question.compile(spec),
+                                                  op::ProgramKind::train, planned.cluster)
+                                   .step_s;
         ++found.of;
         if (found.best_s == 0 || seconds < found.best_s) found.best_s = seconds;
       }
@@ -235,8 +238,9 @@ Found search_own_meshes_beside_all(std::uint32_t seed) {
   Found found;
   for (const PricedPlan& plan : answer.plans)
     if (plan.stages.empty()) {
-      const double seconds =
-          simulate::simulate(planned.question.compile(plan.spec), "train", planned.cluster).step_s;
+      const double seconds = simulate::simulate(planned.question.compile(plan.spec),
+                                                op::ProgramKind::train, planned.cluster)
+                                 .step_s;
       ++found.of;
       if (found.best_s == 0 || seconds < found.best_s) found.best_s = seconds;
     }
@@ -264,8 +268,9 @@ Found search_own_meshes_beside_all(std::uint32_t seed) {
       set_order(spec, order);
       for (const pipeline::Schedule schedule : planned.question.schedules) {
         spec.pipeline.schedule = schedule;
-        const double seconds =
-            simulate::simulate(planned.question.compile(spec), "train", planned.cluster).step_s;
+        const double seconds = simulate::simulate(planned.question.compile(spec),
+                                                  op::ProgramKind::train, planned.cluster)
+                                   .step_s;
         ++found.of;
         if (found.best_s == 0 || seconds < found.best_s) found.best_s = seconds;
       }

@@ -80,7 +80,7 @@ TEST(SimulatedOrder, is_broken_by_a_collective_that_begins_before_its_last_membe
   const Mesh mesh{"main", {{"x", 4}}, Ranks(Rank(0), 4)};
   std::vector<program::Bundle> bundles;
   for (std::size_t rank = 0; rank < 4; ++rank) {
-    program::Builder b("train", Rank(rank), mesh, {"math", "x"});
+    program::Builder b(op::ProgramKind::train, Rank(rank), mesh, {"math", "x"});
     b.group({"x"});
     add_tensor(b, "sum", 1024);
     if (rank == 3) {
@@ -110,7 +110,7 @@ TEST(SimulatedOrder, and_what_each_instruction_takes_at_least_give_away_links_th
   fast_device.device.memory_bytes_per_s *= 2;
   for (const Job& job : jobs()) {
     const auto too_short = [&](const machine::Cluster& on) {
-      const Simulation simulation = simulate(job, "train", on, Follow::all_ranks);
+      const Simulation simulation = simulate(job, op::ProgramKind::train, on, Follow::all_ranks);
       return test::too_short(test::timed(job, train, simulation), cluster);
     };
     EXPECT_EQ(too_short(cluster), "");

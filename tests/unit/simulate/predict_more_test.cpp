@@ -42,14 +42,14 @@ Job turns(std::int64_t micros, std::int64_t ahead, More more = nullptr) {
 }
 
 double seconds_of(const Job& job) {
-  return simulate(job, "train", two_levels(1, 1)).step_s;
+  return simulate(job, op::ProgramKind::train, two_levels(1, 1)).step_s;
 }
 
 void expect_extended(const Job& few, const Job& many, std::int64_t micros) {
-  const Simulation simulation = simulate(few, "train", two_levels(1, 1));
+  const Simulation simulation = simulate(few, op::ProgramKind::train, two_levels(1, 1));
   const auto extended = predict_more(few, simulation, micros);
   ASSERT_TRUE(extended.has_value());
-  const Prediction whole = predict(many, simulate(many, "train", two_levels(1, 1)));
+  const Prediction whole = predict(many, simulate(many, op::ProgramKind::train, two_levels(1, 1)));
   EXPECT_NEAR(extended->step_s, whole.step_s, 1e-9 * whole.step_s);
   EXPECT_NEAR(extended->compute_s, whole.compute_s, 1e-6 * whole.compute_s);
   EXPECT_NEAR(extended->flops, whole.flops, 1e-9 * whole.flops);
@@ -59,7 +59,7 @@ void expect_extended(const Job& few, const Job& many, std::int64_t micros) {
 
 TEST(PredictMore, each_micro_batch_more_takes_one_period_more) {
   const Job few = turns(8, 2), many = turns(50, 2);
-  const auto cycle = find_cycle(few, simulate(few, "train", two_levels(1, 1)));
+  const auto cycle = find_cycle(few, simulate(few, op::ProgramKind::train, two_levels(1, 1)));
   ASSERT_TRUE(cycle.has_value());
   EXPECT_EQ(cycle->micros, 1);
   EXPECT_NEAR(cycle->period_s, product_s(forward_n) + product_s(backward_n), 1e-12);
@@ -75,7 +75,7 @@ TEST(PredictMore, micro_batches_of_unlike_length_are_a_cycle_of_several) {
     if (micro % 3 == 1) add_product(b, format("more{}", micro), forward_n);
   };
   const Job few = turns(15, 1, more);
-  const auto cycle = find_cycle(few, simulate(few, "train", two_levels(1, 1)));
+  const auto cycle = find_cycle(few, simulate(few, op::ProgramKind::train, two_levels(1, 1)));
   ASSERT_TRUE(cycle.has_value());
   EXPECT_EQ(cycle->micros, 3);
   EXPECT_NEAR(seconds_of(few) + 30 * cycle->period_s, seconds_of(turns(45, 1, more)), 1e-9);
@@ -86,10 +86,12 @@ TEST(PredictMore, what_has_not_settled_is_not_extended) {
     add_product(b, format("more{}", micro), 100 * (micro + 1));
   };
   const Job job = turns(12, 1, longer);
-  EXPECT_FALSE(predict_more(job, simulate(job, "train", two_levels(1, 1)), 50).has_value());
+  EXPECT_FALSE(
+      predict_more(job, simulate(job, op::ProgramKind::train, two_levels(1, 1)), 50).has_value());
   const Job short_one = turns(3, 2);
   EXPECT_FALSE(
-      predict_more(short_one, simulate(short_one, "train", two_levels(1, 1)), 50).has_value());
+      predict_more(short_one, simulate(short_one, op::ProgramKind::train, two_levels(1, 1)), 50)
+          .has_value());
 }
 
 }  // namespace

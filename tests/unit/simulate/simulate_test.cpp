@@ -36,7 +36,7 @@ Job collectives_of_eight() {
 
 TEST(Simulate, a_collective_alone_on_two_levels_takes_what_the_ring_formula_says) {
   const Job job = collectives_of_eight();
-  const Simulation simulation = simulate(job, "train", two_levels(2, 4));
+  const Simulation simulation = simulate(job, op::ProgramKind::train, two_levels(2, 4));
   ASSERT_EQ(simulation.ranks.size(), 1);
   const double bytes = 64 * mib;
   // Seven hops, of which two cross hosts, at the rate of the hosts' ports.
@@ -60,7 +60,7 @@ TEST(Simulate, a_collective_within_a_host_takes_what_its_links_allow) {
     b.all_reduce("x", "whole");
   });
   // Rings in several orders have all three links of a device, as much as its port.
-  expect_near(simulate(job, "train", two_levels(1, 4)).step_s,
+  expect_near(simulate(job, op::ProgramKind::train, two_levels(1, 4)).step_s,
               2 * (3 * 2 * us + 3.0 / 4 * 64 * mib / (300 * gb)));
 }
 
@@ -71,7 +71,7 @@ TEST(Simulate, a_small_all_reduce_goes_by_a_tree_whose_latency_is_a_logarithm) {
     add_tensor(b, "many", 1024 * mib);
     b.all_reduce("x", "many");
   });
-  const Simulation simulation = simulate(job, "train", two_levels(16, 4));
+  const Simulation simulation = simulate(job, op::ProgramKind::train, two_levels(16, 4));
   // Two levels of four devices, four of sixteen hosts.
   const Times few = times_of(job, simulation, 0, "all_reduce", 0);
   expect_near(few.end_s, 2 * (2 * 2 + 4 * 5) * us + 2 * 1024 / (20 * gb));
@@ -88,7 +88,7 @@ TEST(Simulate, two_groups_that_share_a_port_take_twice_as_long) {
       add_tensor(b, "whole", 2 * mib);
       b.all_gather("z", "half", "whole");
     });
-    return simulate(job, "train", two_levels(2, groups)).step_s - 5 * us;
+    return simulate(job, op::ProgramKind::train, two_levels(2, groups)).step_s - 5 * us;
   };
   expect_near(time_s(1), mib / (20 * gb));
   expect_near(time_s(2), 2 * time_s(1));
@@ -112,7 +112,7 @@ TEST(Simulate, exchanges_under_way_at_the_same_time_share_ports_equally) {
   machine::Cluster cluster = two_levels(2, 2);
   for (machine::Level& level : cluster.levels) level.latency_s = 0;
   const Job job = two_streams();
-  const Simulation simulation = simulate(job, "train", cluster);
+  const Simulation simulation = simulate(job, op::ProgramKind::train, cluster);
   // Through a host's port: two groups of z with a flow of 1 MiB each, and one flow of 12 MiB.
   const double first_s = 3 * mib / (20 * gb);
   expect_near(times_of(job, simulation, 0, "all_gather", 0).end_s, first_s);
@@ -139,7 +139,8 @@ TEST(Simulate, computation_hides_communication_exactly_where_streams_allow_it) {
   const double reduction_s = 2 * (3 * 2 * us + 3.0 / 4 * 64 * mib / (300 * gb));
   for (const std::int64_t n : {300, 1000}) {
     const auto step_s = [&](Order order) {
-      return simulate(product_and_reduction(n, order), "train", two_levels(1, 4)).step_s;
+      return simulate(product_and_reduction(n, order), op::ProgramKind::train, two_levels(1, 4))
+          .step_s;
     };
     expect_near(step_s(Order::together), std::max(product_s(n), reduction_s));
     expect_near(step_s(Order::product_waits), product_s(n) + reduction_s);
@@ -152,11 +153,11 @@ TEST(Simulate, computation_is_slower_while_its_device_communicates_and_no_longer
   cluster.device.slowdown_beside_communication = 1.25;
   const double reduction_s = 2 * (3 * 2 * us + 3.0 / 4 * 64 * mib / (300 * gb));
   const Simulation simulation =
-      simulate(product_and_reduction(1000, Order::together), "train", cluster);
+      simulate(product_and_reduction(1000, Order::together), op::ProgramKind::train, cluster);
   // What is left when the reduction is done goes on at full speed.
   expect_near(simulation.step_s, reduction_s + product_s(1000) - reduction_s / 1.25);
   const Simulation apart =
-      simulate(product_and_reduction(1000, Order::product_waits), "train", cluster);
+      simulate(product_and_reduction(1000, Order::product_waits), op::ProgramKind::train, cluster);
   expect_near(apart.step_s, reduction_s + product_s(1000));
 }
 
@@ -164,13 +165,15 @@ TEST(Simulate, ranks_of_one_device_share_what_it_computes) {
   machine::Cluster cluster = two_levels(1, 2);
   cluster.ranks_per_device = 2;
   const Job job = job_on({{"x", 4}}, [](Builder& b) { add_product(b, "p", 500); });
-  expect_near(simulate(job, "train", cluster).step_s, 2 * product_s(500));
-  expect_near(simulate(job, "train", cluster, Follow::all_ranks).step_s, 2 * product_s(500));
+  expect_near(simulate(job, op::ProgramKind::train, cluster).step_s, 2 * product_s(500));
+  expect_near(simulate(job, op::ProgramKind::train, cluster, Follow::all_ranks).step_s,
+              2 * product_s(500));
 }
 
 /// So many products in turn on each stream that computes.
 Job products_on(const std::vector<std::string>& streams, std::int64_t n, int count) {
-  program::Builder builder("train", Rank(0), {"main", {{"x", 1}}, Ranks(Rank(0), 1)}, streams);
+  program::Builder builder(op::ProgramKind::train, Rank(0), {"main", {{"x", 1}}, Ranks(Rank(0), 1)},
+                           streams);
   for (const char* operand : {"a", "b"})
     builder.buffer(operand, {n, n}, {program::BufferRole::activation, DType::f32});
   for (const std::string& stream : streams) {
@@ -190,7 +193,7 @@ TEST(Simulate, two_streams_that_compute_share_a_device_but_for_the_launches_of_t
   constexpr std::int64_t n = 300;
   constexpr int count = 5;
   const auto time_s = [&](const std::vector<std::string>& streams) {
-    return simulate(products_on(streams, n, count), "train", cluster).step_s;
+    return simulate(products_on(streams, n, count), op::ProgramKind::train, cluster).step_s;
   };
   expect_near(time_s({"math"}), count * (product_s(n) + 3 * us));
   expect_near(time_s({"math", "gradients"}), count * (2 * product_s(n) + 3 * us));
@@ -207,9 +210,9 @@ TEST(Simulate, a_stream_that_an_event_held_goes_on_after_the_handoff) {
     b.order("feed", "math");
     b.order("feed", "math");  // the second event has been recorded when math comes to it
   });
-  const double work_s = simulate(job, "train", cluster).step_s;
+  const double work_s = simulate(job, op::ProgramKind::train, cluster).step_s;
   cluster.device.handoff_s = 7 * us;
-  expect_near(simulate(job, "train", cluster).step_s, work_s + 2 * 7 * us);
+  expect_near(simulate(job, op::ProgramKind::train, cluster).step_s, work_s + 2 * 7 * us);
 }
 
 TEST(Simulate, a_time_that_is_not_finite_is_an_error) {
@@ -219,10 +222,10 @@ TEST(Simulate, a_time_that_is_not_finite_is_an_error) {
     b.add("math", program::Copy{b.slice("from"), b.slice("to")});
   });
   machine::Cluster cluster = two_levels(1, 1);
-  EXPECT_GT(simulate(job, "train", cluster).step_s, 0);
+  EXPECT_GT(simulate(job, op::ProgramKind::train, cluster).step_s, 0);
   cluster.device.memory_bytes_per_s = 1e-306;
   try {
-    simulate(job, "train", cluster);
+    simulate(job, op::ProgramKind::train, cluster);
     ADD_FAILURE() << "a time was told";
   } catch (const UserError& error) {
     EXPECT_EQ(error.code(), ExitCode::numeric_stop);
@@ -242,9 +245,9 @@ TEST(Simulate, handoffs_of_ranks_on_one_device_are_work_that_they_share) {
     add_tensor(b, "to", 8 * mib);
     b.add("feed", program::Copy{b.slice("from"), b.slice("to")});
   });
-  const double work_s = simulate(job, "train", cluster).step_s;
+  const double work_s = simulate(job, op::ProgramKind::train, cluster).step_s;
   cluster.device.handoff_s = 7 * us;
-  expect_near(simulate(job, "train", cluster).step_s, work_s + 2 * 7 * us);
+  expect_near(simulate(job, op::ProgramKind::train, cluster).step_s, work_s + 2 * 7 * us);
 }
 
 TEST(Simulate, a_program_of_one_stream_takes_the_sum_of_its_instructions) {
@@ -267,7 +270,7 @@ TEST(Simulate, a_program_of_one_stream_takes_the_sum_of_its_instructions) {
   };
   const double parts_s = 2e6 / reached(2e6) + 2e9 / reached(2e9) +
                          3.0 * 8 * mib / memory_bytes_per_s + 2.0 * 8 * mib / memory_bytes_per_s;
-  expect_near(simulate(job, "train", cluster).step_s, parts_s + 4 * 3 * us);
+  expect_near(simulate(job, op::ProgramKind::train, cluster).step_s, parts_s + 4 * 3 * us);
 }
 
 /// Rank r hands a tensor on to rank r + 1.
@@ -275,7 +278,7 @@ Job chain(std::size_t length, std::int64_t bytes) {
   const Mesh mesh{"main", {{"x", static_cast<std::int64_t>(length)}}, Ranks(Rank(0), length)};
   std::vector<program::Bundle> bundles;
   for (std::size_t rank = 0; rank < length; ++rank) {
-    Builder b("train", Rank(rank), mesh, {"math", "messages"});
+    Builder b(op::ProgramKind::train, Rank(rank), mesh, {"math", "messages"});
     add_tensor(b, "tensor", bytes);
     if (rank > 0) b.add("messages", program::Recv{Rank(rank - 1), 1, b.slice("tensor")});
     if (rank + 1 < length) b.add("messages", program::Send{Rank(rank + 1), 1, b.slice("tensor")});
@@ -287,7 +290,7 @@ Job chain(std::size_t length, std::int64_t bytes) {
 TEST(Simulate, a_chain_of_messages_takes_the_sum_of_its_hops) {
   machine::Cluster cluster = two_levels(3, 2);
   cluster.device.instruction_s = 1 * us;
-  const Simulation simulation = simulate(chain(6, 8 * mib), "train", cluster);
+  const Simulation simulation = simulate(chain(6, 8 * mib), op::ProgramKind::train, cluster);
   ASSERT_EQ(simulation.ranks.size(), 6);
   const double within_s = 3 * us + 8 * mib / (100 * gb), across_s = 6 * us + 8 * mib / (20 * gb);
   expect_near(simulation.step_s, 3 * within_s + 2 * across_s);
@@ -298,7 +301,7 @@ TEST(Simulate, messages_of_a_host_share_its_port) {
   const Mesh mesh{"main", {{"x", 8}}, Ranks(Rank(0), 8)};
   std::vector<program::Bundle> bundles;
   for (std::size_t rank = 0; rank < 8; ++rank) {
-    Builder b("train", Rank(rank), mesh, {"math", "messages"});
+    Builder b(op::ProgramKind::train, Rank(rank), mesh, {"math", "messages"});
     add_tensor(b, "tensor", 8 * mib);
     if (rank < 4)
       b.add("messages", program::Send{Rank(rank + 4), 1, b.slice("tensor")});
@@ -307,12 +310,13 @@ TEST(Simulate, messages_of_a_host_share_its_port) {
     bundles.push_back({{b.finish()}, 0, 0});
   }
   const double wanted_s = 5 * us + 4 * 8 * mib / (20 * gb);
-  expect_near(simulate(program::job_of(bundles), "train", two_levels(2, 4)).step_s, wanted_s);
+  expect_near(simulate(program::job_of(bundles), op::ProgramKind::train, two_levels(2, 4)).step_s,
+              wanted_s);
   // The same ranks as two classes.
   Job job{{bundles[0], bundles[4]}, {}};
   for (std::size_t rank = 0; rank < 8; ++rank)
     job.ranks.push_back({rank < 4 ? 0U : 1U, {Rank(rank < 4 ? rank + 4 : rank - 4)}});
-  const Simulation by_class = simulate(job, "train", two_levels(2, 4));
+  const Simulation by_class = simulate(job, op::ProgramKind::train, two_levels(2, 4));
   ASSERT_EQ(by_class.ranks.size(), 2);
   expect_near(by_class.step_s, wanted_s);
 }
@@ -322,7 +326,7 @@ TEST(Simulate, a_measured_group_takes_what_was_measured) {
   cluster.device.instruction_s = 1 * us;
   cluster.groups = {{"all_reduce", 8, 1, 30 * us, 7 * gb}};
   const Job job = collectives_of_eight();
-  const Simulation simulation = simulate(job, "train", cluster);
+  const Simulation simulation = simulate(job, op::ProgramKind::train, cluster);
   expect_near(times_of(job, simulation, 0, "all_reduce").end_s, 30 * us + 64 * mib / (7 * gb));
   const Times gather = times_of(job, simulation, 0, "all_gather");
   expect_near(gather.end_s - gather.begin_s,
@@ -333,7 +337,7 @@ TEST(Simulate, a_measured_group_takes_the_times_of_sizes_where_they_are_known) {
   machine::Cluster cluster = two_levels(2, 4);
   cluster.groups = {{"all_reduce", 8, 1, 30 * us, 7 * gb, {{16 * mib, 5e-3}, {64 * mib, 11e-3}}}};
   const Job job = collectives_of_eight();
-  const Simulation simulation = simulate(job, "train", cluster);
+  const Simulation simulation = simulate(job, op::ProgramKind::train, cluster);
   expect_near(times_of(job, simulation, 0, "all_reduce").end_s, 11e-3);
 }
 
@@ -348,7 +352,7 @@ TEST(Simulate, the_slower_of_two_units_of_a_pair_decides) {
       add_tensor(b, "sum", 64 * mib);
       b.all_reduce(axis, "sum");
     });
-    return simulate(job, "train", cluster).step_s;
+    return simulate(job, op::ProgramKind::train, cluster).step_s;
   };
   expect_near(step_s({{"y", 2}, {"x", 2}}, "x"), 2 * (2 * us + 64 * mib / 2 / s));
   expect_near(step_s({{"y", 2}, {"x", 2}}, "y"), 2 * (2 * us + 64 * mib / 2 / w));
@@ -368,8 +372,8 @@ TEST(Simulate, one_rank_of_each_class_says_what_all_ranks_say) {
   slow.device.instruction_s = 2 * us;
   for (const Job* job : std::array{&std::as_const(grid), &std::as_const(pipeline)})
     for (const machine::Cluster& cluster : {two_levels(4, 4), two_levels(2, 8), shared, slow}) {
-      const Simulation few = simulate(*job, "train", cluster);
-      const Simulation all = simulate(*job, "train", cluster, Follow::all_ranks);
+      const Simulation few = simulate(*job, op::ProgramKind::train, cluster);
+      const Simulation all = simulate(*job, op::ProgramKind::train, cluster, Follow::all_ranks);
       ASSERT_EQ(few.ranks.size(), job->classes.size());
       ASSERT_EQ(all.ranks.size(), job->ranks.size());
       EXPECT_FALSE(few.is_bound);
@@ -390,7 +394,7 @@ TEST(Simulate, groups_that_lie_differently_on_the_machine_are_followed_rank_by_r
   });
   machine::Cluster cluster = two_levels(2, 3);
   for (machine::Level& level : cluster.levels) level.latency_s = 1 * us;
-  const Simulation all = simulate(job, "train", cluster);
+  const Simulation all = simulate(job, op::ProgramKind::train, cluster);
   ASSERT_EQ(all.ranks.size(), 6);
   EXPECT_FALSE(all.is_bound);
   const double near_s = 2 * (1 * us + 64 * mib / 2 / (100 * gb));
@@ -399,7 +403,8 @@ TEST(Simulate, groups_that_lie_differently_on_the_machine_are_followed_rank_by_r
     expect_near(times_of(job, all, rank, "all_reduce").end_s, near_s);
   for (const std::size_t rank : {2, 3})
     expect_near(times_of(job, all, rank, "all_reduce").end_s, far_s);
-  const Simulation bound = simulate(job, "train", cluster, Follow::one_of_each_class);
+  const Simulation bound =
+      simulate(job, op::ProgramKind::train, cluster, Follow::one_of_each_class);
   ASSERT_EQ(bound.ranks.size(), 1);
   EXPECT_TRUE(bound.is_bound);
   expect_near(bound.step_s, far_s);
@@ -418,16 +423,18 @@ std::string error_of(ExitCode code, const Body& body) {
 
 TEST(Simulate, what_a_machine_cannot_do_is_one_line) {
   const Job job = collectives_of_eight();
-  EXPECT_EQ(error_of(ExitCode::does_not_fit, [&] { simulate(job, "train", two_levels(1, 4)); }),
+  EXPECT_EQ(error_of(ExitCode::does_not_fit,
+                     [&] { simulate(job, op::ProgramKind::train, two_levels(1, 4)); }),
             "machine small has room for 4 ranks, the job has 8; give the job fewer ranks, or the "
             "machine's file more units");
-  EXPECT_EQ(error_of(ExitCode::bad_config, [&] { simulate(job, "decode", two_levels(2, 4)); }),
+  EXPECT_EQ(error_of(ExitCode::bad_config,
+                     [&] { simulate(job, op::ProgramKind::decode, two_levels(2, 4)); }),
             "the job has no program 'decode'");
   machine::Cluster cluster = two_levels(1, 4);
   cluster.device.rates[0].dtype = DType::bf16;
   const Job product = job_on({{"x", 1}}, [](Builder& b) { add_product(b, "p", 10); });
   EXPECT_EQ(
-      error_of(ExitCode::bad_config, [&] { simulate(product, "train", cluster); }),
+      error_of(ExitCode::bad_config, [&] { simulate(product, op::ProgramKind::train, cluster); }),
       "machine small has no rate for products of f32, only for bf16; set precision.compute, or "
       "add device.rates.f32 to a file of the machine");
 }
@@ -438,7 +445,8 @@ TEST(Simulate, a_job_that_never_ends_is_told_and_not_waited_for) {
   erase_instruction(sender, find_instruction(sender, "send"));
   job.ranks[0].peers.clear();
   EXPECT_EQ(
-      error_of(ExitCode::bad_config, [&] { simulate(job, "train", two_levels(1, 2)); }),
+      error_of(ExitCode::bad_config,
+               [&] { simulate(job, op::ProgramKind::train, two_levels(1, 2)); }),
       "the job never comes to its end: rank 1 stands in instruction 0 (recv -> tensor peer 0 tag "
       "1); `fourfold verify` says who waits for whom");
 }

@@ -49,7 +49,7 @@ inline program::Job job_on(const Axes& axes, const std::function<void(program::B
   const Mesh mesh{"main", axes, Ranks(Rank(0), count)};
   std::vector<std::string> streams = {"math", "feed"};
   for (const Axis& axis : axes) streams.push_back(axis.name);
-  program::Builder builder("train", Rank(0), mesh, streams);
+  program::Builder builder(op::ProgramKind::train, Rank(0), mesh, streams);
   for (const Axis& axis : axes) builder.group({axis.name});
   fill(builder);
   program::Job job;

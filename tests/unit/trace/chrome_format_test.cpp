@@ -102,6 +102,7 @@ TEST(ChromeFormat, other_files_and_damaged_ones_are_refused_in_one_line) {
        {std::string("{}"), std::string("[]"), std::string("{\"traceEvents\":[]}"),
         replaced(good, "\"version\":1", "\"version\":2"),
         replaced(good, "\"program\":\"train\"", "\"program\":7"),
+        replaced(good, "\"program\":\"train\"", "\"program\":\"trian\""),
         replaced(good, "\"rank\":1", "\"rank\":0"), replaced(good, "\"traceEvents\"", "\"events\""),
         replaced(good, "\"pid\":0,\"tid\":0,\"ts\"", "\"pid\":2,\"tid\":0,\"ts\""),
         replaced(good, "\"tid\":1,\"ts\"", "\"tid\":9,\"ts\""),

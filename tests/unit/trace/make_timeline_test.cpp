@@ -13,7 +13,7 @@ using run::Handmade;
 
 /// Rank `rank` of two: a feed, an all-reduce of what a product wrote, a copy.
 program::Program two_streams(std::size_t rank) {
-  Handmade made("train");
+  Handmade made(op::ProgramKind::train);
   program::Program& program = made.edit();
   program.rank = Rank(rank);
   program.world = 2;
@@ -99,7 +99,7 @@ TEST(DescribeWork, members_of_a_collective_and_no_others_share_its_meeting) {
 }
 
 TEST(DescribeWork, what_is_computed_in_the_update_counts_as_the_optimizer) {
-  Handmade made("train");
+  Handmade made(op::ProgramKind::train);
   const auto a = made.floats("a", 4), b = made.floats("b", 4), c = made.floats("c", 4);
   made.compute(op::Add{}, {made.whole(a), made.whole(b), made.whole(c)});
   made.edit().tasks = {{program::TaskKind::forward, 0, 0, 1}};
@@ -122,7 +122,7 @@ TEST(MakeTimeline, times_of_all_ranks_stand_on_one_clock_from_zero) {
       {recording(0, 0), recording(-480, 500)}, [](Rank rank) { return two_streams(rank.index()); },
       [](const program::Program& p) { return "rank " + std::to_string(p.rank.index()); });
   ASSERT_EQ(timeline.ranks.size(), 2U);
-  EXPECT_EQ(timeline.program, "train");
+  EXPECT_EQ(timeline.program, op::ProgramKind::train);
   EXPECT_EQ(timeline.ranks[1].place, "rank 1");
   EXPECT_EQ(timeline.ranks[0].steps[0].number, 5);
   EXPECT_EQ(timeline.ranks[0].steps[0].whole, (Interval{0, 1000}));
@@ -132,22 +132,22 @@ TEST(MakeTimeline, times_of_all_ranks_stand_on_one_clock_from_zero) {
 }
 
 TEST(Recorder, records_so_many_runs_of_its_program_behind_those_it_skips) {
-  Recorder recorder("train", 3, 1, 2);
-  const auto run = [&](std::string_view program, std::int64_t step) {
+  Recorder recorder(op::ProgramKind::train, 3, 1, 2);
+  const auto run = [&](op::ProgramKind program, std::int64_t step) {
     const std::span<Interval> room = recorder.begin_run(program, step);
     if (!room.empty()) room[2] = {step, step + 1};
     recorder.end_run({10 * step, 10 * step + 9});
     return room.size();
   };
-  EXPECT_EQ(run("init", 0), 0U);
-  EXPECT_EQ(run("train", 7), 0U) << "warms up";
-  EXPECT_EQ(run("train", 8), 3U);
-  EXPECT_EQ(run("evaluate", 8), 0U);
-  recorder.begin_run("train", 9);  // ends in a fault
+  EXPECT_EQ(run(op::ProgramKind::init, 0), 0U);
+  EXPECT_EQ(run(op::ProgramKind::train, 7), 0U) << "warms up";
+  EXPECT_EQ(run(op::ProgramKind::train, 8), 3U);
+  EXPECT_EQ(run(op::ProgramKind::evaluate, 8), 0U);
+  recorder.begin_run(op::ProgramKind::train, 9);  // ends in a fault
   EXPECT_FALSE(recorder.is_full());
-  EXPECT_EQ(run("train", 10), 3U);
+  EXPECT_EQ(run(op::ProgramKind::train, 10), 3U);
   EXPECT_TRUE(recorder.is_full());
-  EXPECT_EQ(run("train", 11), 0U);
+  EXPECT_EQ(run(op::ProgramKind::train, 11), 0U);
   ASSERT_EQ(recorder.runs().size(), 2U);
   EXPECT_EQ(recorder.runs()[0].step, 8);
   EXPECT_EQ(recorder.runs()[1].step, 10);

@@ -53,7 +53,7 @@ inline RankTimeline small_rank(std::size_t rank) {
 }
 
 inline Timeline small_timeline() {
-  return {"train", {small_rank(0), small_rank(1)}};
+  return {op::ProgramKind::train, {small_rank(0), small_rank(1)}};
 }
 
 }  // namespace fourfold::trace

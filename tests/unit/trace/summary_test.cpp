@@ -135,7 +135,7 @@ TEST(Summary, classes_of_traffic_that_run_at_once_are_told_apart) {
   run(second, 0, gemm, "", 60, 80);
   run(second, 1, communication, weights, 9, 50);
   run(second, 2, communication, gradients, 20, 60);
-  const Summary summary = summarize({"train", {first, second}}, "f");
+  const Summary summary = summarize({op::ProgramKind::train, {first, second}}, "f");
   expect_traffic(traffic_of(summary.ranks[0].traffic, weights), 3, 3000, 65, 45, 20);
   expect_traffic(traffic_of(summary.ranks[0].traffic, gradients), 1, 1000, 30, 20, 10);
   expect_traffic(traffic_of(summary.ranks[1].traffic, weights), 1, 1000, 41, 11, 0);
@@ -164,7 +164,7 @@ TEST(Summary, gradients_count_where_they_are_computed_alone) {
   run(rank, 1, gemm, "", 75, 95);
   run(rank, 1, wait, "", 95, 100);
   run(rank, 2, communication, "x", 70, 90);
-  const RankSummary summary = summarize({"train", {rank}}, "f").ranks[0];
+  const RankSummary summary = summarize({op::ProgramKind::train, {rank}}, "f").ranks[0];
   EXPECT_NEAR(summary.compute_s, 95 * us, most);
   EXPECT_NEAR(summary.gradients_s, 25 * us, most) << "30 to 50, 90 to 95";
   EXPECT_NEAR(summary.wait_s, 30 * us, most);

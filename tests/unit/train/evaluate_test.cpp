@@ -40,7 +40,7 @@ TEST(Evaluate, the_whole_split_has_every_label_once_and_the_mean_is_over_labels)
   EXPECT_EQ(evaluation.items, labels);
   EXPECT_DOUBLE_EQ(evaluation.loss,
                    (64.0 + 4 * static_cast<double>(labels - 64)) / static_cast<double>(labels));
-  EXPECT_EQ(backend.count("evaluate"), (labels + 63) / 64);
+  EXPECT_EQ(backend.count(op::ProgramKind::evaluate), (labels + 63) / 64);
   EXPECT_EQ(evaluation.compared_items, 64);
   EXPECT_EQ(evaluation.compared_loss, 1);
 }
@@ -56,7 +56,7 @@ TEST(Evaluate, a_few_batches_take_as_many_runs) {
   const data::TokenSource dataset(synthetic_data());
   EXPECT_EQ(evaluate(executor, dataset, {.batch_samples = 4, .batches = 3, .compared = 3})->items,
             3 * 64);
-  EXPECT_EQ(backend.count("evaluate"), 3);
+  EXPECT_EQ(backend.count(op::ProgramKind::evaluate), 3);
 }
 
 TEST(Evaluate, a_stop_between_two_runs_leaves_the_rest_and_tells_nothing) {
@@ -74,7 +74,7 @@ TEST(Evaluate, a_stop_between_two_runs_leaves_the_rest_and_tells_nothing) {
                [&] { return ++asked == 2; });
   EXPECT_FALSE(evaluation.has_value());
   EXPECT_EQ(asked, 2);
-  EXPECT_EQ(backend.count("evaluate"), 1);
+  EXPECT_EQ(backend.count(op::ProgramKind::evaluate), 1);
 }
 
 /// Runs of four samples, as the grid has it.
@@ -118,7 +118,7 @@ TEST(Evaluate, accuracy_is_told_where_the_program_counts_what_was_right) {
                      ->accuracy.has_value());
   }
   program::Program& program = bundle.programs.back();
-  ASSERT_EQ(program.name, "evaluate");
+  ASSERT_EQ(program.kind, op::ProgramKind::evaluate);
   const auto result = *program.find_buffer("result");
   program.instructions.push_back(
       {program::StreamId(0),

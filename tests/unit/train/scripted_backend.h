@@ -18,7 +18,7 @@ namespace fourfold::train {
 class ScriptedBackend : public run::Backend {
  public:
   struct Call {
-    std::string program;
+    op::ProgramKind program = op::ProgramKind::train;
     op::StepBlock step;
     std::int64_t labels = 0;  // fed and not -1
   };
@@ -29,7 +29,7 @@ class ScriptedBackend : public run::Backend {
   /// True if steps may begin ahead; then: what began and finished, in order, "+3 +4 -3 ...".
   bool is_ahead = false;
   std::string order;
-  std::int64_t count(const std::string& program) const {
+  std::int64_t count(op::ProgramKind program) const {
     return std::ranges::count(calls, program, &Call::program);
   }
 
@@ -56,16 +56,16 @@ class ScriptedBackend : public run::Backend {
         labels_ += std::ranges::count_if(ids, [](std::int32_t id) { return id >= 0; });
     }
     if (instruction + 1 < program_->instructions.size()) return;
-    calls.push_back({program_->name, step_, labels_});
+    calls.push_back({program_->kind, step_, labels_});
     results_.push_back(script_(calls.back()));
-    if (program_->name == "train") order += format("+{} ", step_.step);
+    if (program_->kind == op::ProgramKind::train) order += format("+{} ", step_.step);
   }
   bool runs_ahead() const override { return is_ahead; }
   void finish() override {
     if (results_.empty()) return;
     result_ = results_.front();
     results_.pop_front();
-    if (program_->name == "train")
+    if (program_->kind == op::ProgramKind::train)
       order += format("-{} ", step_.step - static_cast<std::int64_t>(results_.size()));
   }
   op::ResultBlock result() override { return result_; }
@@ -90,8 +90,8 @@ class ScriptedBackend : public run::Backend {
 };
 
 /// A program with blocks, one weight, and a feed of tokens and labels for every micro-batch.
-inline program::Program fed_program(const std::string& name, const program::Feeds& feeds) {
-  run::Handmade made(name);
+inline program::Program fed_program(op::ProgramKind kind, const program::Feeds& feeds) {
+  run::Handmade made(kind);
   made.step_block();
   made.result_block();
   made.buffer("weight", DType::f32, {4}, program::Region::persistent,
@@ -106,14 +106,15 @@ inline program::Program fed_program(const std::string& name, const program::Feed
 
 /// init, train (3 micro-batches of 2 samples) and evaluate (4 samples), 16 tokens a sample.
 inline program::Bundle training_bundle() {
-  run::Handmade init("init");
+  run::Handmade init(op::ProgramKind::init);
   init.step_block();
   init.result_block();
   const auto weight = init.buffer("weight", DType::f32, {4}, program::Region::persistent,
                                   program::BufferRole::parameter);
   init.add("math", program::Copy{init.whole(weight), init.whole(weight)});
-  return run::Handmade::bundle_of(
-      {init.program(), fed_program("train", {3, 2, 0, 2}), fed_program("evaluate", {1, 4, 0, 4})});
+  return run::Handmade::bundle_of({init.program(),
+                                   fed_program(op::ProgramKind::train, {3, 2, 0, 2}),
+                                   fed_program(op::ProgramKind::evaluate, {1, 4, 0, 4})});
 }
 
 inline data::DataSpec synthetic_data() {

@@ -27,13 +27,14 @@ class SessionTest : public ::testing::Test {
   op::ResultBlock respond(const ScriptedBackend::Call& call) {
     op::ResultBlock result;
     result.valid_count = call.labels;
-    result.applied = call.program == "train" && call.step.step != bad_step_ ? 1 : 0;
+    result.applied = call.program == op::ProgramKind::train && call.step.step != bad_step_ ? 1 : 0;
     result.grad_norm = 0.5;
     const auto tokens = static_cast<double>(call.labels);
     result.loss_sum = tokens / (1 + static_cast<double>(call.step.step));
-    if (call.program != "evaluate") return result;
+    if (call.program != op::ProgramKind::evaluate) return result;
     const bool first_batch =
-        backend_.calls.size() > 1 && backend_.calls[backend_.calls.size() - 2].program == "train";
+        backend_.calls.size() > 1 &&
+        backend_.calls[backend_.calls.size() - 2].program == op::ProgramKind::train;
     if (first_batch) ++evaluations_;
     result.loss_sum = tokens * val_losses_.at(evaluations_ - 1);
     return result;
@@ -66,12 +67,12 @@ class SessionTest : public ::testing::Test {
 
 TEST_F(SessionTest, weights_are_made_first_and_every_step_gets_its_block) {
   train();
-  EXPECT_EQ(backend_.calls[0].program, "init");
+  EXPECT_EQ(backend_.calls[0].program, op::ProgramKind::init);
   EXPECT_EQ(backend_.calls[0].step.seed, 11);
-  EXPECT_EQ(backend_.count("init"), 1);
+  EXPECT_EQ(backend_.count(op::ProgramKind::init), 1);
   std::int64_t step = 0;
   for (const ScriptedBackend::Call& call : backend_.calls) {
-    if (call.program != "train") continue;
+    if (call.program != op::ProgramKind::train) continue;
     EXPECT_EQ(call.step.step, step);
     EXPECT_EQ(call.step.seed, 11);
     EXPECT_EQ(call.step.lr, schedule::learning_rate(spec_.schedule, 5, step));
@@ -145,7 +146,8 @@ TEST_F(SessionTest,
 
 TEST_F(SessionTest, steps_that_are_recorded_do_not_begin_ahead) {
   backend_.is_ahead = true;
-  trace::Recorder recorder("train", bundle_.at("train").instructions.size(), 0, 5);
+  trace::Recorder recorder(op::ProgramKind::train,
+                           bundle_.at(op::ProgramKind::train).instructions.size(), 0, 5);
   executor_.set_recorder(&recorder);
   train();
   EXPECT_EQ(backend_.order, "+0 -0 +1 -1 +2 -2 +3 -3 +4 -4 ");
@@ -167,7 +169,8 @@ std::string stopped(const std::function<void()>& action) {
 TEST_F(SessionTest, a_step_that_was_not_applied_stops_the_run_and_names_the_bad_tensor) {
   bad_step_ = 3;
   // The third element of the weight is bad already, and the search looks there first.
-  run::as<float>(executor_.bytes("train", "weight"))[2] = std::numeric_limits<float>::quiet_NaN();
+  run::as<float>(executor_.bytes(op::ProgramKind::train, "weight"))[2] =
+      std::numeric_limits<float>::quiet_NaN();
   const std::string text = stopped([&] { train(); });
   EXPECT_NE(text.find("stopped at step 4 of 5"), std::string::npos) << text;
   EXPECT_NE(text.find("those after step 3"), std::string::npos) << text;
@@ -179,7 +182,8 @@ TEST_F(SessionTest, a_step_that_was_not_applied_stops_the_run_though_the_next_on
   spec_.eval_interval = 0;
   backend_.is_ahead = true;
   bad_step_ = 2;
-  run::as<float>(executor_.bytes("train", "weight"))[2] = std::numeric_limits<float>::quiet_NaN();
+  run::as<float>(executor_.bytes(op::ProgramKind::train, "weight"))[2] =
+      std::numeric_limits<float>::quiet_NaN();
   const std::string text = stopped([&] { train(); });
   EXPECT_NE(text.find("stopped at step 3 of 5"), std::string::npos) << text;
   EXPECT_NE(text.find("element 2 of weight was NaN before the step"), std::string::npos) << text;

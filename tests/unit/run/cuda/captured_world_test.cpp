@@ -101,7 +101,7 @@ class MadeUpWorld : public comm::DeviceWorld {
 
 /// Fills a buffer and sums it up over both ranks.
 program::Bundle sum_of_two() {
-  Handmade made("train");
+  Handmade made(op::ProgramKind::train);
   program::Program& program = made.edit();
   program.world = 2;
   program.meshes = {{"all", {{"data", 2}}, {Rank(0), Rank(1)}}};
@@ -153,7 +153,8 @@ Events in_leaving(const Ended& ended) {
 const Events left_well = {"a graph was given up", "the world was aborted", "memory was given back"};
 
 void run_three_steps(Executor& executor) {
-  for (std::int64_t step = 0; step < 3; ++step) executor.run("train", {.step = step});
+  for (std::int64_t step = 0; step < 3; ++step)
+    executor.run(op::ProgramKind::train, {.step = step});
 }
 
 TEST(CapturedWorld, every_kernel_runs_once_before_ranks_meet_on_the_device) {
@@ -180,7 +181,7 @@ TEST(CapturedWorld, after_a_fault_graphs_go_before_the_world_and_memory_after_it
   const Ended ended = rank_of_two([](Executor& executor, WaitingGpu& gpu) {
     run_three_steps(executor);
     gpu.waits = true;
-    executor.run("train", {.step = 3});
+    executor.run(op::ProgramKind::train, {.step = 3});
   });
   EXPECT_TRUE(
       ended.error.starts_with("rank 0 (data 0) on a fake GPU: program train, step 3: NCCL "
@@ -194,7 +195,7 @@ TEST(CapturedWorld, a_fault_names_the_first_exchange_that_is_not_over) {
     run_three_steps(executor);
     // The marks are taken back and the buffer is filled; the sum's mark is lost.
     gpu.lose_at_work(2);
-    executor.run("train", {.step = 3});
+    executor.run(op::ProgramKind::train, {.step = 3});
   });
   EXPECT_TRUE(ended.error.starts_with(
       "rank 0 (data 0) on a fake GPU: program train, step 3, where instruction 3 (all_reduce"))
@@ -207,7 +208,7 @@ TEST(CapturedWorld, who_leaves_a_step_unfinished_frees_the_device_first) {
   const Ended ended = rank_of_two([](Executor& executor, WaitingGpu& gpu) {
     run_three_steps(executor);
     gpu.waits = true;
-    executor.start("train", {.step = 3});
+    executor.start(op::ProgramKind::train, {.step = 3});
     throw UserError(ExitCode::bad_config, "the rank changed its mind");
   });
   EXPECT_EQ(in_leaving(ended), left_well);

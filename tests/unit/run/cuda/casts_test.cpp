@@ -27,8 +27,8 @@ Trained train(FakeGpu& gpu, const machine::Target& target) {
     trained.losses.push_back(run.step(feeder, step).loss_sum);
   }
   trained.state = run.state();
-  trained.casts =
-      std::ranges::count_if(run.bundle().at("init").instructions, [](const auto& instruction) {
+  trained.casts = std::ranges::count_if(
+      run.bundle().at(op::ProgramKind::init).instructions, [](const auto& instruction) {
         const auto* compute = std::get_if<program::Compute>(&instruction.what);
         return compute != nullptr && op::name(compute->op).starts_with("cast");
       });

@@ -22,7 +22,7 @@ namespace {
 
 /// Fills x with `step` values on one stream, adds it to the fed y on another.
 struct TwoStreams {
-  Handmade made{"p"};
+  Handmade made{op::ProgramKind::train};
   program::Feeds feeds{1, 2, 0, 2};
   std::size_t feed, add;
   program::BufferId tokens, x, sum;
@@ -73,7 +73,7 @@ class OnAFakeGpu : public testing::TestWithParam<unsigned> {
   Executor executor_{bundle_, *backend_};
 
   std::int32_t sum(std::size_t place) {
-    const auto bytes = executor_.bytes("p", "sum");
+    const auto bytes = executor_.bytes(op::ProgramKind::train, "sum");
     return as<std::int32_t>(bytes)[place];
   }
 };
@@ -82,7 +82,7 @@ TEST_P(OnAFakeGpu, events_order_streams_and_each_step_gets_its_feed) {
   for (const bool ahead : {false, true}) {
     StepFeeder feeder(ahead);
     for (std::int64_t step = 0; step < 9; ++step) {
-      executor_.run("p", {.step = step}, &feeder);
+      executor_.run(op::ProgramKind::train, {.step = step}, &feeder);
       ASSERT_EQ(sum(3), 100 * step + 3) << ahead;
     }
     for (std::int64_t step = 0; step < 9; ++step) EXPECT_EQ(feeder.asked[step], 1) << step;
@@ -94,9 +94,9 @@ TEST_P(OnAFakeGpu, events_order_streams_and_each_step_gets_its_feed) {
 template <class Done>
 void run_ahead(Executor& executor, Feeder& feeder, std::int64_t count, const Done& done) {
   ASSERT_TRUE(executor.runs_ahead());
-  executor.start("p", {.step = 0}, &feeder);
+  executor.start(op::ProgramKind::train, {.step = 0}, &feeder);
   for (std::int64_t step = 0; step < count; ++step) {
-    if (step + 1 < count) executor.start("p", {.step = step + 1}, &feeder);
+    if (step + 1 < count) executor.start(op::ProgramKind::train, {.step = step + 1}, &feeder);
     done(step, executor.finish());
   }
 }
@@ -150,33 +150,33 @@ TEST_P(OnAFakeGpu, a_fault_of_a_step_that_began_ahead_is_its_own) {
   EXPECT_EQ(done, 3) << "the steps before it are told";
   EXPECT_EQ(feeder.asked[4], 0) << "behind it nothing begins";
   feeder.fails_at = -1;
-  executor_.run("p", {.step = 4}, &feeder);
+  executor_.run(op::ProgramKind::train, {.step = 4}, &feeder);
   EXPECT_EQ(sum(0), 400) << "the backend can run the next program";
 }
 
 TEST_P(OnAFakeGpu, only_the_next_step_begins_ahead_and_the_host_sees_nothing_meanwhile) {
   StepFeeder feeder(true);
   const auto refused = [&](std::int64_t step) {
-    executor_.start("p", {.step = 0}, &feeder);
-    EXPECT_THROW(executor_.start("p", {.step = step}, &feeder), InternalError);
+    executor_.start(op::ProgramKind::train, {.step = 0}, &feeder);
+    EXPECT_THROW(executor_.start(op::ProgramKind::train, {.step = step}, &feeder), InternalError);
     EXPECT_THROW(sum(0), InternalError);
     executor_.finish();
   };
   refused(2);
   refused(0);
-  executor_.start("p", {.step = 0}, &feeder);
-  executor_.start("p", {.step = 1}, &feeder);
-  EXPECT_THROW(executor_.start("p", {.step = 2}, &feeder), InternalError);
+  executor_.start(op::ProgramKind::train, {.step = 0}, &feeder);
+  executor_.start(op::ProgramKind::train, {.step = 1}, &feeder);
+  EXPECT_THROW(executor_.start(op::ProgramKind::train, {.step = 2}, &feeder), InternalError);
   executor_.drain();
   EXPECT_EQ(sum(0), 100);
 }
 
 TEST_P(OnAFakeGpu, what_was_fed_ahead_for_another_step_or_by_another_feeder_is_not_used) {
   StepFeeder feeder(true), other(true);
-  executor_.run("p", {.step = 0}, &feeder);
-  executor_.run("p", {.step = 5}, &feeder);
+  executor_.run(op::ProgramKind::train, {.step = 0}, &feeder);
+  executor_.run(op::ProgramKind::train, {.step = 5}, &feeder);
   EXPECT_EQ(sum(0), 500);
-  executor_.run("p", {.step = 6}, &other);
+  executor_.run(op::ProgramKind::train, {.step = 6}, &other);
   EXPECT_EQ(other.asked[6], 1);
   EXPECT_EQ(sum(0), 600);
 }
@@ -184,18 +184,19 @@ TEST_P(OnAFakeGpu, what_was_fed_ahead_for_another_step_or_by_another_feeder_is_n
 TEST_P(OnAFakeGpu, a_fault_of_the_feeder_names_the_instruction_when_its_step_comes) {
   StepFeeder feeder(true);
   feeder.fails_at = 3;
-  for (std::int64_t step = 0; step < 3; ++step) executor_.run("p", {.step = step}, &feeder);
+  for (std::int64_t step = 0; step < 3; ++step)
+    executor_.run(op::ProgramKind::train, {.step = step}, &feeder);
   try {
-    executor_.run("p", {.step = 3}, &feeder);
+    executor_.run(op::ProgramKind::train, {.step = 3}, &feeder);
     FAIL() << "a feeder's fault is thrown";
   } catch (const UserError& error) {
     EXPECT_EQ(error.code(), ExitCode::bad_data);
     EXPECT_EQ(std::string(error.what()),
               "rank 0 (data 0) on a fake GPU: instruction 0 (feed -> tokens input tokens micro 0) "
-              "of p: the data end here");
+              "of train: the data end here");
   }
   feeder.fails_at = -1;
-  executor_.run("p", {.step = 4}, &feeder);
+  executor_.run(op::ProgramKind::train, {.step = 4}, &feeder);
   EXPECT_EQ(sum(0), 400) << "the backend can run the next program";
 }
 
@@ -215,7 +216,7 @@ TEST(Moves, what_moves_within_the_memory_of_a_rank_is_a_move_and_nothing_else_is
 }
 
 TEST_P(OnAFakeGpu, the_host_writes_what_a_program_reads) {
-  Handmade made("p");
+  Handmade made(op::ProgramKind::train);
   const auto from = made.floats("from", 1000, program::Region::persistent),
              to = made.floats("to", 1000, program::Region::persistent);
   made.copy("math", from, to);
@@ -224,19 +225,19 @@ TEST_P(OnAFakeGpu, the_host_writes_what_a_program_reads) {
   Executor executor(bundle, *backend);
   for (int round = 0; round < 3; ++round) {
     {
-      const auto bytes = executor.bytes("p", "from");
+      const auto bytes = executor.bytes(op::ProgramKind::train, "from");
       for (std::size_t i = 0; i < 1000; ++i)
         as<float>(bytes)[i] = static_cast<float>(i) + static_cast<float>(round);
     }
-    executor.run("p", {.step = round});
-    const auto bytes = executor.bytes("p", "to");
+    executor.run(op::ProgramKind::train, {.step = round});
+    const auto bytes = executor.bytes(op::ProgramKind::train, "to");
     for (std::size_t i = 0; i < 1000; ++i)
       ASSERT_EQ(as<float>(bytes)[i], static_cast<float>(i) + static_cast<float>(round));
   }
 }
 
 TEST_P(OnAFakeGpu, rows_of_any_cut_are_copied) {
-  Handmade made("p");
+  Handmade made(op::ProgramKind::train);
   const auto matrix = made.buffer("matrix", DType::f32, {6, 8}, program::Region::persistent),
              block = made.buffer("block", DType::f32, {6, 3}, program::Region::persistent),
              back = made.buffer("back", DType::f32, {9, 4}, program::Region::persistent);
@@ -248,11 +249,12 @@ TEST_P(OnAFakeGpu, rows_of_any_cut_are_copied) {
   const auto backend = gpu_.backend();
   Executor executor(bundle, *backend);
   {
-    const auto bytes = executor.bytes("p", "matrix");
+    const auto bytes = executor.bytes(op::ProgramKind::train, "matrix");
     for (std::size_t i = 0; i < 48; ++i) as<float>(bytes)[i] = static_cast<float>(i);
   }
-  executor.run("p", {});
-  const auto block_bytes = executor.bytes("p", "block"), back_bytes = executor.bytes("p", "back");
+  executor.run(op::ProgramKind::train, {});
+  const auto block_bytes = executor.bytes(op::ProgramKind::train, "block"),
+             back_bytes = executor.bytes(op::ProgramKind::train, "back");
   for (std::size_t i = 0; i < 18; ++i) {
     const auto expected = static_cast<float>(i / 3 * 8 + 2 + i % 3);
     EXPECT_EQ(as<float>(block_bytes)[i], expected) << i;
@@ -262,9 +264,10 @@ TEST_P(OnAFakeGpu, rows_of_any_cut_are_copied) {
 
 TEST_P(OnAFakeGpu, a_traced_run_has_an_interval_for_each_instruction_in_the_order_of_streams) {
   StepFeeder feeder(false);
-  trace::Recorder recorder("p", bundle_.programs[0].instructions.size(), 2, 2);
+  trace::Recorder recorder(op::ProgramKind::train, bundle_.programs[0].instructions.size(), 2, 2);
   executor_.set_recorder(&recorder);
-  for (std::int64_t step = 0; step < 4; ++step) executor_.run("p", {.step = step}, &feeder);
+  for (std::int64_t step = 0; step < 4; ++step)
+    executor_.run(op::ProgramKind::train, {.step = step}, &feeder);
   EXPECT_EQ(sum(1), 301);
   ASSERT_EQ(recorder.runs().size(), 2U);
   for (const trace::RecordedRun& run : recorder.runs()) {
@@ -281,7 +284,7 @@ TEST_P(OnAFakeGpu, a_traced_run_has_an_interval_for_each_instruction_in_the_orde
 }
 
 TEST_P(OnAFakeGpu, programs_for_several_ranks_are_refused) {
-  Handmade made("p");
+  Handmade made(op::ProgramKind::train);
   const auto data = made.floats("data", 4);
   made.edit().groups[0].members = {Rank(0), Rank(1)};
   made.add("math", program::AllReduce{.group = program::GroupId(0), .data = {made.whole(data)}});
@@ -317,7 +320,8 @@ class LostGpu {
         if (steps == Steps::ahead)
           run_ahead(executor, feeder, 5, [](std::int64_t, const op::ResultBlock&) {});
         else
-          for (std::int64_t step = 0; step < 5; ++step) executor.run("p", {.step = step}, &feeder);
+          for (std::int64_t step = 0; step < 5; ++step)
+            executor.run(op::ProgramKind::train, {.step = step}, &feeder);
       } catch (const UserError& error) {
         EXPECT_EQ(error.code(), ExitCode::environment);
         text = error.what();
@@ -347,10 +351,10 @@ TEST(LostGpu, wherever_a_call_fails_one_line_names_rank_and_device_and_all_is_gi
   }
   EXPECT_TRUE(
       texts.contains("rank 0 (data 0) on a fake GPU: instruction 3 (copy tokens -> x) of "
-                     "p: cudaLaunchKernel: the GPU was lost"))
+                     "train: cudaLaunchKernel: the GPU was lost"))
       << testing::PrintToString(texts);
   EXPECT_TRUE(
-      texts.contains("rank 0 (data 0) on a fake GPU: program p, step 4: cudaGraphLaunch: "
+      texts.contains("rank 0 (data 0) on a fake GPU: program train, step 4: cudaGraphLaunch: "
                      "the GPU was lost"))
       << testing::PrintToString(texts);
 }
@@ -381,7 +385,7 @@ TEST(LostGpu, what_fails_on_the_device_is_thrown_by_the_step_that_met_it) {
       EXPECT_TRUE(text.ends_with(": the GPU was lost")) << text;
       // Where the host was still enqueueing single instructions, it may be one of them.
       if (step == 0) continue;
-      EXPECT_NE(text.find(format("program p, step {}", step)), text.npos) << text;
+      EXPECT_NE(text.find(format("program train, step {}", step)), text.npos) << text;
     }
 }
 

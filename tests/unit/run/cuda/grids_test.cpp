@@ -102,10 +102,10 @@ TEST(GridsOnAFakeGpu, a_rank_that_fails_ends_all_with_its_reason) {
     std::atomic<int> steps{0};
     try {
       grid.run([&](GridRun::RankRun& rank) {
-        rank.executor.run("init", test::SmallRun::block(0, 0, 1));
+        rank.executor.run(op::ProgramKind::init, test::SmallRun::block(0, 0, 1));
         Ending feeder(test::random_batch(setup), rank.rank == 3);
         for (std::int64_t step = 0; step < 3; ++step) {
-          rank.executor.run("train", test::SmallRun::block(step, 1e-3, 1), &feeder);
+          rank.executor.run(op::ProgramKind::train, test::SmallRun::block(step, 1e-3, 1), &feeder);
           ++steps;
         }
       });
@@ -139,10 +139,11 @@ TEST(GridsOnAFakeGpu, a_device_that_is_lost_ends_all_ranks_wherever_that_is) {
       GridRun grid(setup, job);
       try {
         grid.run([&](GridRun::RankRun& rank) {
-          rank.executor.run("init", test::SmallRun::block(0, 0, 1));
+          rank.executor.run(op::ProgramKind::init, test::SmallRun::block(0, 0, 1));
           auto feeder = test::random_batch(setup);
           for (std::int64_t step = 0; step < 2; ++step)
-            rank.executor.run("train", test::SmallRun::block(step, 1e-3, 1), &feeder);
+            rank.executor.run(op::ProgramKind::train, test::SmallRun::block(step, 1e-3, 1),
+                              &feeder);
         });
       } catch (const UserError& error) {
         ++lost;

@@ -29,7 +29,7 @@ using Build = std::function<void(Handmade&, Rank)>;
 
 /// A program of one rank of a 2 x 2 mesh, with the groups of its axes: data (all), x, y.
 Handmade of_rank(Rank rank) {
-  Handmade made("train");
+  Handmade made(op::ProgramKind::train);
   program::Program& program = made.edit();
   const std::size_t row = rank.index() / 2, column = rank.index() % 2;
   program.rank = rank;
@@ -60,7 +60,8 @@ std::array<Bytes, ranks> run_ranks(const Build& build, const MakeBackend& make_b
       for (std::size_t i = 0; i < values.size(); ++i)  // sums that round
         values[i] = 1.0F / static_cast<float>(1 + 7 * world.rank().index() + i);
     }
-    for (std::int64_t step = 0; step < 3; ++step) executor.run("train", {.step = step});
+    for (std::int64_t step = 0; step < 3; ++step)
+      executor.run(op::ProgramKind::train, {.step = step});
     for (const program::Buffer& buffer : bundle.programs[0].buffers) {
       const auto view = executor.read(buffer, 0);
       found[world.rank().index()].insert(found[world.rank().index()].end(), view.data(),
@@ -195,7 +196,7 @@ TEST(RanksOnAFakeGpu, what_each_rank_waits_for_can_be_read_while_it_waits) {
     const std::unique_ptr<Backend> backend = setup.backend(world);
     Executor executor(bundle, *backend);
     if (world.rank() == Rank(0)) watcher.join();
-    executor.run("train", {});
+    executor.run(op::ProgramKind::train, {});
     EXPECT_FALSE(world.progress().in_program());
   });
   for (std::size_t rank = 1; rank < ranks; ++rank)

@@ -62,9 +62,10 @@ TEST(StepsAhead, steps_that_begin_ahead_have_the_bits_of_steps_one_by_one) {
   for (SmallRun* run : {&one_by_one, &ahead}) run->init(false);
   auto feeder = test::random_batch(RunSetup());
   Executor& executor = ahead.executor();
-  executor.start("train", SmallRun::block(0, 1e-2, 1), &feeder);
+  executor.start(op::ProgramKind::train, SmallRun::block(0, 1e-2, 1), &feeder);
   for (std::int64_t step = 0; step < 6; ++step) {
-    if (step < 5) executor.start("train", SmallRun::block(step + 1, 1e-2, 1), &feeder);
+    if (step < 5)
+      executor.start(op::ProgramKind::train, SmallRun::block(step + 1, 1e-2, 1), &feeder);
     const op::ResultBlock got = executor.finish(), expected = one_by_one.step(feeder, step);
     EXPECT_EQ(got.loss_sum, expected.loss_sum) << step;
     EXPECT_EQ(got.grad_norm, expected.grad_norm) << step;
@@ -83,7 +84,7 @@ TEST(StepsAhead, a_step_that_began_behind_one_that_was_not_applied_is_not_applie
   auto empty = test::random_batch(without_labels);
   Executor& executor = run.executor();
   const auto start = [&](std::int64_t step, Feeder& feeder) {
-    executor.start("train", SmallRun::block(step, 1e-2, 1), &feeder);
+    executor.start(op::ProgramKind::train, SmallRun::block(step, 1e-2, 1), &feeder);
   };
   for (std::int64_t step = 0; step < 2; ++step) EXPECT_EQ(run.step(sound, step).applied, 1);
   const std::vector<std::byte> before = run.state();
