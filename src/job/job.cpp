@@ -160,9 +160,10 @@ Job make_job(config::Config config, Graphs graphs, std::optional<std::int64_t> r
   job.device = choose_device(job.config, job.ranks());
   job.gpu.ranks = job.ranks();
   job.target = target_of(job.config, job.kernel_table, job.ranks(), job.device, purpose);
-  job.planned = job.plan;
+  job.left_open = {job.plan.checkpointing, job.plan.cached_gathers, job.plan.memory_limit,
+                   job.plan.orders};
   auto fitted =
-      compile::compile_to_fit(job.graphs, job.planned, job.target, proved_in_debug(passes));
+      compile::compile_to_fit(job.graphs, std::move(job.plan), job.target, proved_in_debug(passes));
   if (const auto* not_fitted = std::get_if<compile::DoesNotFit>(&fitted))
     throw UserError(ExitCode::does_not_fit, in_words(*not_fitted, job.config));
   job.plan = std::move(std::get<compile::Fitted>(fitted).plan);
@@ -179,7 +180,13 @@ namespace {
 
 /// Whatever fits best where nothing does.
 void compile_again(Job& job) {
-  auto made = compile::compile_to_fit(job.graphs, job.planned, job.target, proved_in_debug({}));
+  plan::Plan plan = std::move(job.plan);
+  plan.checkpointing = job.left_open.checkpointing;
+  plan.checkpointing_of_meshes.clear();
+  plan.cached_gathers = job.left_open.cached_gathers;
+  plan.memory_limit = job.left_open.memory_limit;
+  plan.orders = job.left_open.orders;
+  auto made = compile::compile_to_fit(job.graphs, std::move(plan), job.target, proved_in_debug({}));
   auto* none_fits = std::get_if<compile::DoesNotFit>(&made);
   compile::Fitted& fitted =
       none_fits != nullptr ? none_fits->least : std::get<compile::Fitted>(made);
@@ -190,7 +197,7 @@ void compile_again(Job& job) {
 }  // namespace
 
 void compile_within(Job& job, std::int64_t bytes) {
-  job.planned.memory_limit = bytes;
+  job.left_open.memory_limit = bytes;
   compile_again(job);
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "compile/passes.h"
 #include "config/config.h"
@@ -16,11 +17,18 @@
 
 namespace fourfold::job {
 
+/// What a plan leaves to be chosen so that it fits into a rank's memory, as it was before.
+struct LeftOpen {
+  plan::Checkpointing checkpointing;
+  std::optional<std::int64_t> cached_gathers, memory_limit;
+  std::vector<pipeline::Order> orders;
+};
+
 /// Everything known about a run before it starts.
 struct Job {
   config::Config config;  // vocabulary, grid and micro-batch settled
   graph::ModelGraphs graphs;
-  plan::Plan planned;        // before what it leaves open was chosen so that it fits
+  LeftOpen left_open;        // by the plan that was made
   plan::Plan plan;           // with nothing left open
   std::string kernel_table;  // a text of machine/kernel_table.h; empty: the built-in table
   Device device = Device::cpu;

@@ -38,7 +38,7 @@ TEST(Job, that_is_compiled_again_chooses_anew_what_its_configuration_left_open) 
   Job job = job_with({});
   compile_within(job, needed - 1);
   EXPECT_NE(job.plan.cached_gathers, std::nullopt);
-  EXPECT_EQ(job.planned.cached_gathers, std::nullopt);
+  EXPECT_EQ(job.left_open.cached_gathers, std::nullopt);
   compile_within(job, needed);
   EXPECT_EQ(job.programs, ample.programs);
 }
