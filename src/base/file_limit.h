@@ -1,4 +1,4 @@
-// How many files this process may have open at once.
+// The limit on files that this process has open at once is asked for and raised here.
 #pragma once
 
 #include <cstdint>

@@ -52,16 +52,16 @@ class Together {
   virtual void each(const std::function<void()>& what) = 0;
   /// For how many seconds the processes may stand still before their ranks run.
   virtual void set_patience(double seconds) = 0;
-  /// Runs the ranks of the job and waits for those of this process. Errors: their faults.
+  /// Runs the ranks of the job and waits for those of this process. Throws their faults.
   virtual void run_ranks(std::int64_t ranks, const LaunchOptions& options,
                          const RankBody& body) = 0;
 
   bool is_first();
-  /// How many of so many ranks run on this host.
+  /// Returns how many of so many ranks run on this host.
   std::int64_t ranks_here(std::int64_t ranks);
   /// The texts of all processes, in their order, which call together.
   std::vector<std::string> gather(const std::string& own);
-  /// What the first process alone does, while the others wait. Errors: as of `each`.
+  /// Lets the first process alone do this, while the others wait. Throws as `each` does.
   void first(const std::function<void()>& what);
   /// The least number of all processes, which call together.
   std::int64_t least(std::int64_t own);
@@ -91,8 +91,8 @@ class ProcessJob final : public Together {
   ~ProcessJob() override;
 
   World* world() override;
-  /// Where any failed, the first rank reports the first message, and all throw an empty one with
-  /// its code.
+  /// The first rank reports the first message where any failed, and all ranks throw an empty one
+  /// with its code.
   void each(const std::function<void()>& what) override;
   /// The watch has its time from the options.
   void set_patience(double /*seconds*/) override {}

@@ -230,7 +230,7 @@ class Fitting {
       tried.cached_gathers = layers_ - gathered_again;
       return bytes_of(tried, room_of(plan_.overlap, few_instructions));
     });
-    // Where all stay and nothing is repeated, a limit changes nothing.
+    // A limit changes nothing where all weights stay and no layer is repeated.
     if (again > 0 || plan_.repeats_any())
       plan_.cached_gathers = layers_ - again;
     else

@@ -49,7 +49,7 @@ using program::TaskKind;
 constexpr StreamId math_stream{std::size_t{0}};
 constexpr StreamId feed_stream{std::size_t{1}};
 
-/// What the forward tasks of a graph are called in its program.
+/// Returns the kind of the task that a graph becomes; training begins with `forward`.
 TaskKind task_kind(op::ProgramKind graph) {
   switch (graph) {
     case op::ProgramKind::init:

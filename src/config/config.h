@@ -53,8 +53,8 @@ struct Config {
   std::string log_level = "info";        // "debug", "info", "warning" or "error"
   bool tensorboard = false;              // writes event files
   std::optional<std::int64_t> micro_batch_size;  // none: all samples of a rank at once
-  /// Which family counts, and the settings of each under its word: Config::gpt, a GptSpec, and so
-  /// on. What a model leaves to the data is 0 or empty until it is known.
+  /// `kind` says which family counts. Each family has its settings under its word: Config::gpt, and
+  /// so on. What a model leaves to the data is 0 or empty until it is known.
   model::Kind kind = {};
 #define FOURFOLD_FAMILY(word, Spec) model::Spec word;
   FOURFOLD_FAMILIES(FOURFOLD_FAMILY)
