@@ -214,11 +214,9 @@ TEST_F(Stop, while_a_checkpoint_is_written_costs_nothing) {
 }
 
 /// The last step is saved before the evaluation of the whole split, however long that takes, and
-/// whatever the interval of checkpoints is. Where a run is over before it is killed, another one is
-/// tried.
+/// whatever the interval of checkpoints is. The split is twice as long in each further try, until
+/// its evaluation takes so long on this machine that the run is killed in it.
 TEST_F(Stop, a_run_that_is_killed_in_its_last_evaluation_has_saved_the_last_step) {
-  const std::string fox = read_file(path("fox.txt"));
-  write_file_atomic(path("fox.txt"), fox + fox + fox + fox);
   const auto words_of = [&](const std::string& name) {
     Words words = training(name, RankKind::alone);
     std::ranges::replace(words, std::string("checkpoint.interval_steps=5"),
@@ -226,10 +224,12 @@ TEST_F(Stop, a_run_that_is_killed_in_its_last_evaluation_has_saved_the_last_step
     words.insert(words.end(), {"--set", "data.split=0.2"});
     return words;
   };
-  const Ended whole = run(words_of("whole"));
-  ASSERT_EQ(whole.code, 0) << whole.text;
+  std::string text = read_file(path("fox.txt"));
+  text += text;
   bool is_killed = false;
   for (int tries = 0; tries < 10 && !is_killed; ++tries) {
+    text += text;
+    write_file_atomic(path("fox.txt"), text);
     fs::remove_all(path("killed"));
     LaunchedJob job(words_of("killed"), folder_of_job());
     ASSERT_TRUE(test::wait_until(test::hang_s, [&] {
@@ -241,6 +241,8 @@ TEST_F(Stop, a_run_that_is_killed_in_its_last_evaluation_has_saved_the_last_step
     is_killed = was_cut("killed");
   }
   ASSERT_TRUE(is_killed) << "the evaluation ends before it is seen";
+  const Ended whole = run(words_of("whole"));
+  ASSERT_EQ(whole.code, 0) << whole.text;
   const Ended end = run(words_of("killed"));
   EXPECT_EQ(end.code, 0) << end.text;
   EXPECT_NE(end.text.find("going on from step 30 of 30"), std::string::npos) << end.text;
