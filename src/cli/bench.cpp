@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "base/units.h"
 #include "cli/bench_collectives.h"
 #include "cli/bench_cuda.h"
 #include "cli/bench_job.h"
@@ -122,7 +123,7 @@ void bench_kernels(const BenchArguments& arguments) {
   machine::KernelTable table{job::kernel_cpu(), {}};
   for (const job::ConfigSource& source : sources(arguments, cpu_layers)) {
     const job::Job job = bench_job(source, arguments, "cpu");
-    const DType dtype = job.config.plan.compute;
+    const DType dtype = job.settled.config().plan.compute;
     const measure::Ceilings ceilings =
         measure_ceilings(dtype, job.target.threads, arguments.seconds);
     screen::print("%s, %s, %s: product %.1f GFLOP/s, triad %.1f GB/s\n\n", table.cpu.c_str(),
@@ -186,8 +187,8 @@ void bench_device_step(const BenchArguments& arguments, const measure::DeviceKer
   for (const job::ConfigSource& source : sources(arguments, gpu_layers)) {
     const job::Job job = bench_job(source, arguments, "cuda");
     screen::print("%s, %s, micro-batch of %lld\n\n", table.device.c_str(),
-                  std::string(to_string(job.config.plan.compute)).c_str(),
-                  static_cast<long long>(job.config.plan_spec().micro_batch_size));
+                  std::string(to_string(job.settled.config().plan.compute)).c_str(),
+                  static_cast<long long>(job.settled.plan().micro_batch_size));
     measure::measure_step(
         measure::calls_of(job.bundle().at(op::ProgramKind::train), job.target.threads, "kernels"),
         allowed_kernels(kernels, job.target), print_line, table);

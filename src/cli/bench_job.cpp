@@ -3,28 +3,45 @@
 #include <utility>
 
 #include "cli/settle_grid.h"
+#include "config/uses.h"
 #include "job/config_source.h"
+#include "job/settle.h"
 
 namespace fourfold::cli {
+namespace {
 
-config::Config bench_config(job::ConfigSource source, const BenchArguments& arguments,
-                            const std::string& device) {
-  // A key, so that what follows from it follows here too.
+/// The types are a key, so that what follows from it follows here too.
+job::ConfigSource with_types(job::ConfigSource source, const BenchArguments& arguments,
+                             const std::string& device) {
   std::string compute = arguments.dtype == "tf32" ? "fp32" : arguments.dtype;
   if (compute.empty() && device == "cuda" && source.files.empty()) compute = "bf16";
   if (!compute.empty()) source.sets.push_back("precision.compute=" + compute);
-  config::Config config = job::load_config(source);
-  refuse_open_grid(config);
-  config.device = device;
-  config.kernel_table = config::KernelTable::builtin;  // another one is about to be measured
-  if (arguments.threads > 0) config.threads = arguments.threads;
-  job::resolve_model(config);
-  return config;
+  return source;
 }
 
-job::Job bench_job(job::ConfigSource source, const BenchArguments& arguments,
+}  // namespace
+
+job::Job bench_job(const job::ConfigSource& source, const BenchArguments& arguments,
                    const std::string& device) {
-  return job::make_job(bench_config(std::move(source), arguments, device));
+  const config::Config config = job::load_config(with_types(source, arguments, device));
+  refuse_open_grid(config);
+  return job::prepare(job::settle(config::for_measuring(config, device, arguments.threads), {}));
+}
+
+std::vector<job::Job> bench_steps(const job::ConfigSource& source, const BenchArguments& arguments,
+                                  std::int64_t ranks, int threads) {
+  if (source.files.empty()) return {};
+  const config::Config config = job::load_config(with_types(source, arguments, "cpu"));
+  refuse_open_grid(config);
+  const config::Config measured = config::for_measuring(config, "cpu", threads);
+  const plan::PlanSpec spec = measured.plan_spec();
+  const std::int64_t samples = spec.micro_batch_size,
+                     micros = spec.global_batch_size >= 2 * samples ? 2 : 1;
+  std::vector<job::Job> jobs;
+  for (std::int64_t divisor = 1; divisor <= 2 * ranks && samples % divisor == 0; divisor *= 2)
+    jobs.push_back(
+        job::prepare(job::settle(config::for_one_rank(measured, samples / divisor, micros), {})));
+  return jobs;
 }
 
 }  // namespace fourfold::cli

@@ -33,29 +33,6 @@ struct Subject {
   std::vector<job::Job> steps = {};  // jobs of one rank, whose kernels are timed in their steps
 };
 
-/// Steps of one rank: with all samples of the configuration, and with half as many again and again,
-/// down to half of what each rank has where all share them out, for the kernels of other grids: in
-/// some of them a rank has all of what others share. With two micro-batches where there are more.
-std::vector<job::Job> step_jobs(const BenchArguments& arguments, std::int64_t ranks, int threads) {
-  std::vector<job::Job> jobs;
-  if (arguments.config.files.empty()) return jobs;
-  config::Config config = bench_config(arguments.config, arguments, "cpu");
-  config.threads = threads;
-  const std::int64_t samples = config.plan_spec().micro_batch_size;
-  plan::PlanSpec& spec = config.plan;
-  spec.grid = {};
-  spec.pipeline = {};
-  spec.pins.clear();
-  spec.chunks = 1;
-  const std::int64_t micros = spec.global_batch_size >= 2 * samples ? 2 : 1;
-  for (std::int64_t divisor = 1; divisor <= 2 * ranks && samples % divisor == 0; divisor *= 2) {
-    config.micro_batch_size = samples / divisor;
-    spec.global_batch_size = micros * *config.micro_batch_size;
-    jobs.push_back(job::make_job(config));
-  }
-  return jobs;
-}
-
 /// Each rank has a step of its own in memory.
 void check_memory(const std::vector<job::Job>& steps, std::int64_t host_ranks) {
   std::int64_t rank_bytes = 0;
@@ -91,7 +68,7 @@ measure::MachineBenchOptions options_of(const Subject& subject, std::int64_t hos
   options.seconds = arguments.is_quick ? 0.001 : arguments.seconds;
   options.is_quick = arguments.is_quick;
   for (const job::Job& job : subject.steps)
-    options.steps.push_back({&job.bundle(), model::data_facts(job.config.model()).num_labels});
+    options.steps.push_back({&job.bundle(), model::data_facts(job.settled.model()).num_labels});
   options.device_name = format("{} of {}", counted(options.threads, "core"), job::kernel_cpu());
   const HostFacts host = host_facts();
   options.memory_bytes =
@@ -150,8 +127,8 @@ void bench_machine(const BenchArguments& arguments) {
     processes.run([&] {
       const auto host_ranks = static_cast<std::int64_t>(processes.world()->local_size());
       Subject subject{arguments, host_cores};
-      subject.steps =
-          step_jobs(arguments, host_ranks, threads_of(arguments, host_ranks, host_cores));
+      subject.steps = bench_steps(arguments.config, arguments, host_ranks,
+                                  threads_of(arguments, host_ranks, host_cores));
       check_memory(subject.steps, host_ranks);
       measure_rank(subject, *processes.world());
     });
@@ -159,7 +136,8 @@ void bench_machine(const BenchArguments& arguments) {
   }
   const std::int64_t ranks = arguments.ranks > 0 ? arguments.ranks : cores;
   Subject subject{arguments, cores};
-  subject.steps = step_jobs(arguments, ranks, threads_of(arguments, ranks, cores));
+  subject.steps =
+      bench_steps(arguments.config, arguments, ranks, threads_of(arguments, ranks, cores));
   check_memory(subject.steps, ranks);
   // As `train` runs its ranks.
   comm::ThreadJob job(static_cast<std::size_t>(ranks));

@@ -1,6 +1,7 @@
 #include "cli/bench_step.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -17,10 +18,12 @@
 #include "comm/launch.h"
 #include "comm/threads.h"
 #include "config/rules.h"
+#include "config/uses.h"
 #include "job/config_source.h"
 #include "job/find_kernels.h"
 #include "job/job.h"
 #include "job/peak_cache.h"
+#include "job/settle.h"
 #include "job/summary.h"
 #include "measure/ceilings.h"
 #include "measure/instruction_time.h"
@@ -54,26 +57,31 @@ struct StepJob {
 };
 
 /// The job, of which nothing but steps is left.
-StepJob make_step_job(const BenchArguments& arguments, std::optional<std::int64_t> ranks) {
-  config::Config config = job::load_config(arguments.config);
-  refuse_open_grid(config);
-  if (arguments.threads > 0) config.threads = arguments.threads;
-  config.train.steps = batches + 1;  // after the last one there would be an evaluation
-  config.train.eval_interval = 0;
-  config.sample.tokens = 0;
+/// `find`: what is found out on the machine, once the run is planned.
+StepJob make_step_job(
+    const BenchArguments& arguments, std::optional<std::int64_t> ranks,
+    const std::function<job::FoundHere(const job::Preparation& preparation)>& find) {
+  const config::Config loaded = job::load_config(arguments.config);
+  refuse_open_grid(loaded);
+  // After the last one there would be an evaluation.
+  const config::Config config = config::for_steps(loaded, batches + 1, arguments.threads);
   config::refuse_signals(config);
-  std::unique_ptr<const data::Source> source = job::load_data(config);
-  job::Job job = job::make_job(std::move(config), job::Graphs::of_run, ranks);
-  job::require_device(job);
-  return {std::move(source), std::move(job), usable_cores()};
+  std::unique_ptr<const data::Source> source = job::open_data(config);
+  job::Preparation preparation(job::settle(config, {.data = source.get(), .ranks = ranks}));
+  job::require_device(preparation.device());
+  return {std::move(source), preparation.finish(find(preparation)), usable_cores()};
 }
 
-/// With the kernels that a long run of the configuration would have.
-void take_kernels(const BenchArguments& arguments, job::Job& job) {
-  if (!job::may_find_kernels(job)) return;
-  const job::FoundKernels found =
-      job::find_kernels(job, {.kept = "", .cache_folder = job::cache_folder(arguments.variable)});
-  if (!found.table.empty()) job::use_kernels(job, found.table);
+/// The kernels that a long run of the configuration would have.
+job::FoundHere find_kernels(const BenchArguments& arguments, const job::Preparation& preparation) {
+  job::FoundHere found = preparation.nothing_found();
+  if (!job::may_find_kernels(preparation)) return found;
+  const std::string table =
+      job::find_kernels(preparation,
+                        {.kept = "", .cache_folder = job::cache_folder(arguments.variable)})
+          .table;
+  if (!table.empty()) found.kernel_table = table;
+  return found;
 }
 
 struct Figures {
@@ -178,7 +186,7 @@ void measure_rank(const BenchArguments& arguments, const StepJob& step, comm::Wo
     run::Executor executor(bundle, *backend);
     std::vector<train::Observer*> observers;
     if (is_first) observers.push_back(&times);
-    train::train(job.config.train_spec(), facts, executor, *step.source, observers,
+    train::train(job.settled.train(), facts, executor, *step.source, observers,
                  is_alone ? nullptr : &world, {.stop_at = batches});
   }
   const bool is_cpu = job.device == job::Device::cpu;
@@ -211,17 +219,22 @@ void bench_step(const BenchArguments& arguments) {
     comm::ProcessJob processes(arguments.launcher, launch);
     comm::World& world = *processes.world();
     processes.run([&] {
-      StepJob step = make_step_job(arguments, static_cast<std::int64_t>(world.size()));
-      job::settle_gpus(step.job, processes);
+      const StepJob step = make_step_job(
+          arguments, static_cast<std::int64_t>(world.size()), [&](const auto& preparation) {
+            job::FoundHere found = preparation.nothing_found();
+            found.gpu = job::place_gpus(preparation.planned(), preparation.device(), processes);
+            return found;
+          });
       measure_rank(arguments, step, world, nullptr);
     });
     return;
   }
-  StepJob step = make_step_job(arguments, std::nullopt);
-  take_kernels(arguments, step.job);
+  const StepJob step = make_step_job(arguments, std::nullopt, [&](const auto& preparation) {
+    return find_kernels(arguments, preparation);
+  });
   const std::unique_ptr<job::CudaForThreads> gpu = job::open_for_threads(step.job);
   comm::ThreadJob job(static_cast<std::size_t>(step.job.ranks()));
-  const bool binds = step.job.config.bind_to_cores && step.job.device == job::Device::cpu;
+  const bool binds = step.job.settled.config().bind_to_cores && step.job.device == job::Device::cpu;
   job.run([&](comm::World& world) { measure_rank(arguments, step, world, gpu.get()); },
           binds ? comm::ThreadJob::Cores::own_share : comm::ThreadJob::Cores::any);
 }

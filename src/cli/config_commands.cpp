@@ -17,6 +17,7 @@
 #include "job/config_source.h"
 #include "job/job.h"
 #include "job/prove_meetings.h"
+#include "job/settle.h"
 #include "screen/print.h"
 
 namespace fourfold::cli {
@@ -25,14 +26,14 @@ namespace {
 /// Finds what only a plan shows, such as heads that do not divide, and of a pipeline also what only
 /// its programs show, that its ranks come to the end of a step; needs the data where the
 /// configuration leaves something of the model open to them.
-void check_plan(config::Config config) {
+void check_plan(const config::Config& config) {
   const std::vector<data::MissingFile> missing = data::missing_files(config.data_spec());
   for (const auto& [key, path] : missing)
     screen::print("note: %s = %s is not there, seen from the current directory\n", key.c_str(),
                   path.c_str());
   if (job::needs_data(config) && !missing.empty()) return;
-  job::resolve_model(config);
-  const job::Job planned = job::plan_job(config);
+  config::Settled settled = job::settle(config, {});
+  const job::PlannedRun planned = job::plan_run(settled);
   if (planned.plan.meshes.size() == 1) return;
   if (!job::is_proved_soon(planned)) {
     screen::print(
@@ -42,14 +43,15 @@ void check_plan(config::Config config) {
         static_cast<long long>(planned.ranks()));
     return;
   }
-  job::prove_meetings(job::make_job(std::move(config), job::Graphs::of_run, std::nullopt,
-                                    {.only = op::ProgramKind::train}, job::Purpose::look));
+  job::prove_meetings(
+      job::prepare(std::move(settled),
+                   {.purpose = job::Purpose::look, .passes = {.only = op::ProgramKind::train}}));
 }
 
 }  // namespace
 
 void config_show(const ConfigShowArguments& arguments) {
-  const config::Config config = job::load_files_or_run(arguments.config);
+  const config::Config config = job::load_config(arguments.config, job::Takes::runs);
   const std::string text =
       arguments.plain ? config::resolved_yaml(config) : config::shown_yaml(config);
   screen::print_text(text);

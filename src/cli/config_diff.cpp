@@ -22,10 +22,11 @@ struct DifferentKey {
 }  // namespace
 
 void config_diff(const ConfigDiffArguments& arguments) {
-  const std::vector<rundir::Held> left =
-                                      rundir::held_configs(arguments.left, job::load_file_or_run),
-                                  right =
-                                      rundir::held_configs(arguments.right, job::load_file_or_run);
+  const auto load = [](const std::string& path) {
+    return job::load_config({.files = {path}, .sets = {}}, job::Takes::runs);
+  };
+  const std::vector<rundir::Held> left = rundir::held_configs(arguments.left, load),
+                                  right = rundir::held_configs(arguments.right, load);
   std::vector<DifferentKey> rows;
   std::size_t value_columns = 0;
   for (const config::Key& key : config::keys()) {

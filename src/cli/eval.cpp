@@ -16,9 +16,10 @@
 #include "checkpoint/load_model.h"
 #include "cli/commands.h"
 #include "cli/eval_pictures.h"
+#include "config/uses.h"
 #include "data/tokenizer.h"
 #include "job/job.h"
-#include "job/serving_config.h"
+#include "job/settle.h"
 #include "run/executor.h"
 #include "rundir/trained_model.h"
 #include "screen/print.h"
@@ -114,13 +115,13 @@ void eval_text(const EvalArguments& arguments, const rundir::TrainedModel& model
                     format("{}: has {} tokens; expected at least 2, as each is judged by those "
                            "before it",
                            arguments.text, ids.size()));
-  config::Config config =
-      job::scoring_config(model.config, {arguments.threads, arguments.device}, arguments.window,
+  const config::Config config =
+      config::for_scoring(model.config, {arguments.threads, arguments.device}, arguments.window,
                           static_cast<std::int64_t>(ids.size()) - 1);
   const std::size_t num_bytes = scored_bytes(*tokenizer, ids, text);
   const train::Windows windows(std::move(ids), config.data.seq_length);
-  const job::Job job = job::make_job(std::move(config), job::Graphs::evaluation);
-  job::require_device(job);
+  const job::Job job = job::prepare(job::settle(config, {}), {.graphs = job::Graphs::evaluation});
+  job::require_device(job.device);
   job::check_memory(job);
   const auto backend = job::make_backend(job);
   run::Executor executor(job.bundle(), *backend);

@@ -10,9 +10,10 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "checkpoint/load_model.h"
+#include "config/uses.h"
 #include "data/source.h"
 #include "job/job.h"
-#include "job/serving_config.h"
+#include "job/settle.h"
 #include "model/model.h"
 #include "run/executor.h"
 #include "screen/print.h"
@@ -38,19 +39,6 @@ void check_options(const EvalArguments& arguments) {
                              option));
 }
 
-/// The set validates alone.
-config::Config config_of(const EvalArguments& arguments, const rundir::TrainedModel& model) {
-  constexpr std::int64_t at_once = 16;
-  config::Config config =
-      job::picture_config(model.config, {arguments.threads, arguments.device},
-                          std::min(at_once, arguments.pictures.value_or(at_once)));
-  config.plan.shard_states = false;
-  config.data.format = data::Format::pictures;
-  config.data.path = config.data.validation = arguments.data;
-  config.data.flip = false;
-  return config;
-}
-
 void print_bound(const EvalArguments& arguments, const rundir::TrainedModel& model,
                  const train::PictureBound& bound) {
   if (arguments.json) {
@@ -72,10 +60,13 @@ void print_bound(const EvalArguments& arguments, const rundir::TrainedModel& mod
 
 void eval_pictures(const EvalArguments& arguments, const rundir::TrainedModel& model) {
   check_options(arguments);
-  config::Config config = config_of(arguments, model);
-  const auto source = job::load_data(config, job::DataUse::validation);
-  const job::Job job = job::make_job(std::move(config), job::Graphs::evaluation);
-  job::require_device(job);
+  const config::Config config =
+      config::for_judging(model.config, {arguments.threads, arguments.device},
+                          {data::Format::pictures, arguments.data}, arguments.pictures);
+  const auto source = job::open_data(config, job::DataUse::validation);
+  const job::Job job = job::prepare(job::settle(config, {.data = source.get()}),
+                                    {.graphs = job::Graphs::evaluation});
+  job::require_device(job.device);
   job::check_memory(job);
   const auto backend = job::make_backend(job);
   run::Executor executor(job.bundle(), *backend);
@@ -85,7 +76,7 @@ void eval_pictures(const EvalArguments& arguments, const rundir::TrainedModel& m
   if (!arguments.json)
     line.emplace(
         screen::terminal_of(STDOUT_FILENO, screen::ColorChoice::automatic, arguments.variable));
-  const std::int64_t times = model::diffusion(job.config.model())->steps;
+  const std::int64_t times = model::diffusion(job.settled.model())->steps;
   const train::PictureBound bound = train::bound_of_pictures(
       executor, *source, times, arguments.pictures, [&](double done, std::int64_t pictures) {
         if (line)

@@ -13,10 +13,11 @@
 #include "checkpoint/load_model.h"
 #include "cli/commands.h"
 #include "cli/generate_pictures.h"
+#include "config/uses.h"
 #include "data/tokenizer.h"
 #include "generate/prompt.h"
 #include "job/job.h"
-#include "job/serving_config.h"
+#include "job/settle.h"
 #include "model/model.h"
 #include "run/executor.h"
 #include "rundir/trained_model.h"
@@ -107,10 +108,10 @@ void write_texts(const GenerateArguments& arguments, const rundir::TrainedModel&
       spec, *tokenizer, model::longest_text(model.config.model()),
       is_given ? "the prompt" : "sample.prompt of the run (give another with --prompt)");
   if (cut) screen::tell(*cut);
-  const job::Job job =
-      job::make_job(job::writing_config(model.config, {arguments.threads, arguments.device}),
-                    job::Graphs::generation);
-  job::require_device(job);
+  const job::Job job = job::prepare(
+      job::settle(config::for_writing(model.config, {arguments.threads, arguments.device}), {}),
+      {.graphs = job::Graphs::generation});
+  job::require_device(job.device);
   job::check_memory(job);
 
   const auto backend = job::make_backend(job);

@@ -12,10 +12,11 @@
 #include "base/stopwatch.h"
 #include "base/units.h"
 #include "checkpoint/load_model.h"
+#include "config/uses.h"
 #include "data/png.h"
 #include "generate/pictures.h"
 #include "job/job.h"
-#include "job/serving_config.h"
+#include "job/settle.h"
 #include "model/model.h"
 #include "run/executor.h"
 #include "screen/print.h"
@@ -38,25 +39,11 @@ void check_outputs(const GenerateArguments& arguments) {
                       format("{} is there already; choose another name, or remove it", path));
 }
 
-config::Config config_of(const GenerateArguments& arguments, const config::Config& trained,
-                         std::int64_t count) {
-  config::Config config =
-      job::picture_config(trained, {arguments.threads, arguments.device}, count);
-  model::Spec making = config.model();
-  model::SamplingSpec& sampling = model::diffusion(making)->sampling;
-  const std::int64_t all = model::diffusion(making)->steps;
-  if (arguments.steps) sampling.steps = *arguments.steps;
+config::Sampling sampling_of(const GenerateArguments& arguments) {
+  config::Sampling sampling{arguments.steps, std::nullopt, arguments.eta};
   if (arguments.sampler)
     sampling.sampler = *arguments.sampler == "ddpm" ? model::Sampler::ddpm : model::Sampler::ddim;
-  if (arguments.eta) sampling.eta = *arguments.eta;
-  if (sampling.steps > all)
-    throw UserError(ExitCode::bad_config,
-                    format("--steps {}: the run has {} times of noise; expected at most that, or 0 "
-                           "for all of them",
-                           sampling.steps, all));
-  if (sampling.steps == 0) sampling.steps = all;
-  config.set_model(making);
-  return config;
+  return sampling;
 }
 
 generate::PictureSpec spec_of(const GenerateArguments& arguments, const config::Config& config,
@@ -101,10 +88,11 @@ void write_pictures(const GenerateArguments& arguments, const generate::Pictures
 void generate_pictures(const GenerateArguments& arguments, const rundir::TrainedModel& model) {
   check_outputs(arguments);
   const std::int64_t count = arguments.samples.value_or(usual_count);
-  const job::Job job =
-      job::make_job(config_of(arguments, model.config, count), job::Graphs::generation);
-  const generate::PictureSpec spec = spec_of(arguments, job.config, count);
-  job::require_device(job);
+  const config::Config config = config::for_pictures(
+      model.config, {arguments.threads, arguments.device}, count, sampling_of(arguments));
+  const job::Job job = job::prepare(job::settle(config, {}), {.graphs = job::Graphs::generation});
+  const generate::PictureSpec spec = spec_of(arguments, job.settled.config(), count);
+  job::require_device(job.device);
   job::check_memory(job);
   const auto backend = job::make_backend(job);
   run::Executor executor(job.bundle(), *backend);
@@ -119,7 +107,7 @@ void generate_pictures(const GenerateArguments& arguments, const rundir::Trained
   });
   line.reset();
   write_pictures(arguments, pictures);
-  const model::Spec making = job.config.model();
+  const model::Spec making = job.settled.model();
   const bool is_ddim = model::diffusion(making)->sampling.sampler == model::Sampler::ddim;
   screen::print("%s: %s of %s by %s of %s, %s of %s, seed %llu, in %s\n",
                 (arguments.output.empty() ? arguments.folder : arguments.output).c_str(),

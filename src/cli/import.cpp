@@ -66,7 +66,8 @@ void import_model(const ImportArguments& arguments) {
   interop::Gpt2Folder source = interop::open_gpt2_folder(arguments.folder);
   const model::GptSpec& spec = source.model.spec;
   const data::FoundTokenizer found = data::find_tokenizer(arguments.folder, spec.vocab_size);
-  const config::Config config = job::imported_config(spec, found, arguments.output);
+  const config::Config config =
+      config::load_yaml(job::imported_yaml(spec, found, arguments.output), "the imported model");
   interop::import_gpt2(source,
                        join_path(folder.staging(), std::string(checkpoint::single_model_file)));
   folder.write(rundir::RunFiles::config, config::shown_yaml(config));

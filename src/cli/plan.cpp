@@ -6,6 +6,7 @@
 #include "base/styled_text.h"
 #include "cli/commands.h"
 #include "cli/settle_grid.h"
+#include "config/changes.h"
 #include "config/number.h"
 #include "job/config_source.h"
 #include "job/job.h"
@@ -13,6 +14,7 @@
 #include "job/prove_meetings.h"
 #include "job/rank_plans.h"
 #include "job/ranking_text.h"
+#include "job/settle.h"
 #include "job/summary.h"
 #include "machine/known_clusters.h"
 #include "screen/print.h"
@@ -50,13 +52,13 @@ void plan_on_machine(const PlanArguments& arguments) {
   constexpr std::int64_t usual_top = 10;
   const std::optional<std::int64_t> tokens = tokens_of(arguments.tokens);
   machine::Cluster cluster = machine::load_cluster(arguments.machine);
-  config::Config config = job::load_config_of_any_grid(arguments.config);
-  job::resolve_model(config);
+  const config::Config loaded = job::load_config(arguments.config, job::Takes::any_grid),
+                       config = config::with_model(loaded, job::model_of(loaded, nullptr));
   const auto top = static_cast<std::size_t>(arguments.top.value_or(usual_top));
   const std::size_t simulated =
       arguments.simulated ? static_cast<std::size_t>(*arguments.simulated) : top;
   const job::Ranking ranking =
-      job::rank_plans(std::move(config), std::move(cluster),
+      job::rank_plans(config, std::move(cluster),
                       {.ranks = arguments.ranks, .nodes = arguments.nodes, .simulated = simulated});
   std::optional<job::TrainingCost> cost;
   if (tokens) cost = job::training_cost(ranking, *tokens);
@@ -75,17 +77,15 @@ void plan_on_machine(const PlanArguments& arguments) {
 void plan(const PlanArguments& arguments) {
   if (!arguments.machine.empty()) return plan_on_machine(arguments);
   refuse_without_machine(arguments);
-  config::Config config = job::load_config(arguments.config);
-  job::resolve_model(config);
-  const auto ranks = settle_open_grid(config, arguments.ranks);
-  job::Job job =
-      job::make_job(std::move(config), job::Graphs::of_run, ranks, {}, job::Purpose::look);
+  const job::Job job =
+      job::prepare(settle_to_look(job::load_config(arguments.config), arguments.ranks),
+                   {.purpose = job::Purpose::look});
   job::prove_meetings(job);
   for (const std::string& section :
        {without_styles(screen::to_text(job::summary_rows(job))), job::parameter_table(job),
         job::memory_table(job), job::traffic_table(job), job::program_table(job)})
     screen::print("%s\n", section.c_str());
-  const std::string switches = job::switch_table(std::move(job));
+  const std::string switches = job::switch_table(job);
   if (!switches.empty()) screen::print("%s\n", switches.c_str());
 }
 

@@ -59,9 +59,7 @@ void print_after(const ProgramArguments& arguments, const AfterPass& after,
 }  // namespace
 
 void program(const ProgramArguments& arguments) {
-  config::Config config = job::load_config(arguments.config);
-  job::resolve_model(config);
-  const auto ranks = settle_open_grid(config, arguments.ranks);
+  config::Settled settled = settle_to_look(job::load_config(arguments.config), arguments.ranks);
   AfterPass after(arguments.after);
   compile::PassOptions passes{arguments.without, {}};
   if (!arguments.after.empty())
@@ -69,7 +67,7 @@ void program(const ProgramArguments& arguments) {
       after.see(pass, form, context);
     };
   const job::Job job =
-      job::make_job(std::move(config), job::Graphs::of_run, ranks, passes, job::Purpose::look);
+      job::prepare(std::move(settled), {.purpose = job::Purpose::look, .passes = passes});
   if (!arguments.after.empty()) return print_after(arguments, after, job.bundle());
   if (arguments.of_job) return screen::print_text(program::to_text(job.programs));
   const program::Bundle bundle = job::bundle_of(job, arguments.rank);

@@ -1,24 +1,25 @@
 #include "cli/settle_grid.h"
 
 #include "base/error.h"
+#include "config/changes.h"
 #include "job/open_grid.h"
+#include "job/settle.h"
 #include "screen/print.h"
 
 namespace fourfold::cli {
 
-std::optional<std::int64_t> settle_open_grid(config::Config& config,
-                                             std::optional<std::int64_t> ranks,
-                                             const std::string& machine) {
-  if (!config.open_axes.any()) return ranks;
-  config::Config asked = config;
-  if (!machine.empty()) asked.machine = machine;
+config::Settled settle_to_look(const config::Config& config, std::optional<std::int64_t> ranks,
+                               const std::string& machine) {
+  const config::Config with_model = config::with_model(config, job::model_of(config, nullptr));
+  if (!config.open_axes.any()) return job::settle(with_model, {.ranks = ranks});
+  const config::Config asked =
+      machine.empty() ? with_model : config::with_machine(with_model, machine);
   job::RanksThere there = job::ranks_of_this_host(config);
   if (ranks) there = {*ranks, *ranks};
   const job::ChosenGrid chosen =
       job::choose_grid(asked, there.ranks, job::machine_of(asked, there));
-  job::settle_grid(config, chosen);
   screen::tell("grid: " + chosen.text);
-  return there.ranks;
+  return job::settle(config::with_choice(with_model, chosen), {.ranks = there.ranks});
 }
 
 void refuse_open_grid(const config::Config& config) {

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/settle_grid.h"
+#include "config/changes.h"
 #include "job/config_source.h"
 #include "job/job.h"
 #include "job/recomputed_flops.h"
@@ -50,13 +51,13 @@ machine::Cluster machine_of(const SimulateArguments& arguments) {
 Priced priced(job::Job job) {
   const plan::Batching& b = job.plan.batching;
   const double model_flops =
-      model::model_flops_per_step(job.config.model(), b.global_batch, b.length);
+      model::model_flops_per_step(job.settled.model(), b.global_batch, b.length);
   Priced result{{},
-                {.name = job.config.name,
+                {.name = job.settled.config().name,
                  .model_flops = model_flops,
                  .hardware_flops = model_flops,
                  .items = b.global_batch * b.length,
-                 .unit = model::items_word(job.config.family().reads)}};
+                 .unit = model::items_word(job.settled.config().family().reads)}};
   if (const auto again = job::recomputed_flops_per_step(job)) *result.step.hardware_flops += *again;
   result.job = std::move(job.programs);
   return result;
@@ -64,12 +65,10 @@ Priced priced(job::Job job) {
 
 Priced from_config(const job::ConfigSource& source, std::optional<std::int64_t> ranks,
                    const std::string& machine, bool is_one_of_several) {
-  config::Config config = job::load_config(source);
-  job::resolve_model(config);
-  if (is_one_of_several) config.plan.grid.data = std::nullopt;
-  ranks = settle_open_grid(config, ranks, machine);
-  return priced(
-      job::make_job(std::move(config), job::Graphs::of_run, ranks, {}, job::Purpose::look));
+  const config::Config config = job::load_config(source);
+  return priced(job::prepare(
+      settle_to_look(is_one_of_several ? config::with_open_data(config) : config, ranks, machine),
+      {.purpose = job::Purpose::look}));
 }
 
 Priced from_text(const std::string& path) {

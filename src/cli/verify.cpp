@@ -83,13 +83,12 @@ void verify_text(const std::string& path) {
 }
 
 void verify_config(const VerifyArguments& arguments) {
-  config::Config config = job::load_config(arguments.config);
+  const config::Config config = job::load_config(arguments.config);
   config::refuse_signals(config);
-  job::resolve_model(config);
-  const auto ranks = settle_open_grid(config, arguments.ranks);
+  config::Settled settled = settle_to_look(config, arguments.ranks);
   const Stopwatch compiling;
   const program::Job job =
-      job::make_job(std::move(config), job::Graphs::of_run, ranks, {}, job::Purpose::look).programs;
+      job::prepare(std::move(settled), {.purpose = job::Purpose::look}).programs;
   const double compile_s = compiling.seconds();
   const Stopwatch verifying;
   const std::vector<verify::Fault> faults = verify::verify(job);

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -56,6 +58,13 @@ class Together {
   virtual void run_ranks(std::int64_t ranks, const LaunchOptions& options,
                          const RankBody& body) = 0;
 
+  /// What each process makes, where none fails. Errors: as `each`.
+  template <class Make>
+  auto all(Make&& make) {
+    std::optional<decltype(make())> made;
+    each([&] { made.emplace(make()); });
+    return std::move(*made);
+  }
   bool is_first();
   /// Returns how many of so many ranks run on this host.
   std::int64_t ranks_here(std::int64_t ranks);

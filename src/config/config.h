@@ -112,4 +112,9 @@ class UnfitGrid : public UserError {
 Config load(std::span<const std::string> files, std::span<const std::string> sets,
             const FileReader& read = {});
 
+/// Reads one text, which messages call by this name. Errors: as load.
+Config load_yaml(const std::string& yaml, const std::string& name);
+/// Reads the text that a checkpoint holds.
+Config stored(const std::string& yaml);
+
 }  // namespace fourfold::config

@@ -288,4 +288,12 @@ Config load(std::span<const std::string> files, std::span<const std::string> set
   return Loader(sources).finish(run_name_of(files));
 }
 
+Config load_yaml(const std::string& yaml, const std::string& name) {
+  return load(std::span(&name, 1), {}, [&](const std::string&) { return yaml; });
+}
+
+Config stored(const std::string& yaml) {
+  return load_yaml(yaml, "the checkpoint's configuration");
+}
+
 }  // namespace fourfold::config

@@ -20,40 +20,24 @@ bool is_folder(const std::string& path) {
 
 }  // namespace
 
-config::Config load_config(const ConfigSource& source) {
-  for (const std::string& file : source.files) rundir::refuse_folder(file);
-  try {
-    return config::load(source.files, source.sets);
-  } catch (const config::UnfitGrid& error) {
-    throw UserError(error.code(), error.what() + job::nearest_grids(error.config(), std::nullopt));
-  }
-}
-
-config::Config load_config_of_any_grid(const ConfigSource& source) {
-  for (const std::string& file : source.files) rundir::refuse_folder(file);
-  try {
-    return config::load(source.files, source.sets);
-  } catch (const config::UnfitGrid& error) {
-    return error.config();
-  }
-}
-
-config::Config load_files_or_run(const ConfigSource& source) {
-  ConfigSource files = source;
-  std::vector<std::string> of_runs;
-  for (std::string& file : files.files)
-    if (is_folder(file)) {
+config::Config load_config(const ConfigSource& source, Takes takes) {
+  std::vector<std::string> files = source.files, of_runs;
+  for (std::string& file : files) {
+    if (takes == Takes::runs && is_folder(file)) {
       file = rundir::config_of_run(file);
       of_runs.push_back(file);
     }
-  config::Config config = load_config(files);
-  for (const std::string& file : of_runs)
-    config::restore_origins(config, file, read_file(file, ExitCode::bad_config));
-  return config;
-}
-
-config::Config load_file_or_run(const std::string& path) {
-  return load_files_or_run({.files = {path}, .sets = {}});
+    rundir::refuse_folder(file);
+  }
+  try {
+    config::Config config = config::load(files, source.sets);
+    for (const std::string& file : of_runs)
+      config::restore_origins(config, file, read_file(file, ExitCode::bad_config));
+    return config;
+  } catch (const config::UnfitGrid& error) {
+    if (takes == Takes::any_grid) return error.config();
+    throw UserError(error.code(), error.what() + nearest_grids(error.config(), std::nullopt));
+  }
 }
 
 }  // namespace fourfold::job

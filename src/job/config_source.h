@@ -1,6 +1,7 @@
 // Configurations of commands: from files, or from the folder of a run to look at.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,18 +15,16 @@ struct ConfigSource {
   std::vector<std::string> sets;
 };
 
-/// Reads and checks the configuration. Errors: UserError(bad_config) with the grids that would
-/// work, where that of the configuration cannot.
-config::Config load_config(const ConfigSource& source);
+/// What a command takes beside files whose grid fits.
+enum class Takes : std::uint8_t {
+  files,
+  any_grid,  // one that does not fit is no fault
+  runs       // a folder stands for the run in it: its configuration, with the origins that it had
+};
 
-/// As load_config, but of a grid that may be any: one that does not fit is none of its faults.
-config::Config load_config_of_any_grid(const ConfigSource& source);
-
-/// As load_config, but a folder stands for the run in it: its settled configuration, with the
-/// origins that it had. Errors: UserError(bad_config), also for a folder that holds no run.
-config::Config load_files_or_run(const ConfigSource& source);
-
-/// The same of one file or folder.
-config::Config load_file_or_run(const std::string& path);
+/// Reads and checks the configuration. Errors: UserError(bad_config), also for a folder that is not
+/// taken or holds no run, and with the grids that would work, where that of the configuration
+/// cannot.
+config::Config load_config(const ConfigSource& source, Takes takes = Takes::files);
 
 }  // namespace fourfold::job

@@ -120,8 +120,8 @@ Device choose_device(const config::Config& config, std::int64_t ranks) {
   return is_able && cuda_facts().state == CudaState::ready ? Device::cuda : Device::cpu;
 }
 
-void require_device(const Job& job) {
-  if (job.device == Device::cpu) return;
+void require_device(Device device) {
+  if (device == Device::cpu) return;
   const machine::CudaFacts facts = cuda_facts();
   if (facts.state == CudaState::ready) return;
   throw UserError(ExitCode::environment,
@@ -212,11 +212,13 @@ void settle(GpuPlace& place, Stages stages, comm::World& world) {
 
 }  // namespace
 
-void settle_gpus(Job& job, comm::Together& together) {
+std::optional<GpuPlace> place_gpus(const PlannedRun& run, Device device, comm::Together& together) {
   comm::World* const world = together.world();
-  if (job.device != Device::cuda || world == nullptr) return;
-  together.each([&] { job.gpu.index = own_gpu(*world); });
-  settle(job.gpu, job.plan.edges.empty() ? Stages::one : Stages::several, *world);
+  if (device != Device::cuda || world == nullptr) return std::nullopt;
+  GpuPlace place;
+  together.each([&] { place.index = own_gpu(*world); });
+  settle(place, run.plan.edges.empty() ? Stages::one : Stages::several, *world);
+  return place;
 }
 
 GpuPlace place_gpu(comm::World& world) {
@@ -239,11 +241,11 @@ std::unique_ptr<CudaForThreads> open_for_threads(const Job& job) {
   return open_cuda_for_threads();
 }
 
-std::int64_t memory_share(const Job& job, std::int64_t ranks_here, std::int64_t beside_bytes) {
-  if (job.device == Device::cpu) return available_memory_bytes() / ranks_here - beside_bytes;
+std::int64_t memory_share(const GpuPlace* gpu, std::int64_t ranks_here, std::int64_t beside_bytes) {
+  if (gpu == nullptr) return available_memory_bytes() / ranks_here - beside_bytes;
   const std::int64_t left =
-      cuda_free_memory_bytes(job.gpu.index).value_or(late_library_bytes) - late_library_bytes;
-  return left / job.gpu.ranks;
+      cuda_free_memory_bytes(gpu->index).value_or(late_library_bytes) - late_library_bytes;
+  return left / gpu->ranks;
 }
 
 void check_memory(const Job& job, std::int64_t ranks_here, std::int64_t beside_bytes) {
@@ -276,7 +278,8 @@ Row device_row(const Job& job) {
         format("{}, {} wanted{}", gpu_words(facts.devices[static_cast<std::size_t>(job.gpu.index)]),
                format_bytes(job.bundle().persistent_bytes + job.bundle().transient_bytes),
                words_of_ranks(job))};
-  if (job.config.device == "cpu" || facts.state == CudaState::not_built) return {"device", "cpu"};
+  if (job.settled.config().device == "cpu" || facts.state == CudaState::not_built)
+    return {"device", "cpu"};
   return {"device",
           facts.state == CudaState::ready
               ? "cpu, though there is a GPU: `auto` takes it for jobs of one rank in fp32 "

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/rows.h"
@@ -17,6 +18,7 @@
 namespace fourfold::job {
 
 struct Job;
+struct PlannedRun;
 
 enum class Device : std::uint8_t { cpu, cuda };
 
@@ -25,8 +27,8 @@ struct GpuPlace {
   int index = 0;
   std::int64_t ranks = 1;  // that it serves, of all processes
   Between between = Between::host;
-  std::string why_not_nccl;     // "rank 1: libnccl.so.2 ..."
-  std::string what_nccl_lacks;  // "rank 1: NCCL 2.19.3 has no ncclCommRegister"
+  std::string why_not_nccl = {};     // "rank 1: libnccl.so.2 ..."
+  std::string what_nccl_lacks = {};  // "rank 1: NCCL 2.19.3 has no ncclCommRegister"
 };
 
 /// Settles run.device for a job of so many ranks. `auto` is a GPU where this build and this machine
@@ -35,14 +37,15 @@ struct GpuPlace {
 /// UserError(bad_config) for a precision that GPUs do not compute in here.
 Device choose_device(const config::Config& config, std::int64_t ranks);
 
-/// Before a job runs, which may be planned without: UserError(environment) unless its GPU answers.
-void require_device(const Job& job);
+/// Before a job runs, which may be planned without: UserError(environment) unless a GPU on which it
+/// computes answers.
+void require_device(Device device);
 
-/// Settles which GPU each of several processes takes, counts the ranks that take the same one, and
-/// settles how tensors pass between ranks: by NCCL where each has a GPU to itself and all of them
-/// load it. The ranks of a process that is alone are threads and share the first GPU. All call
+/// Which GPU each of several processes takes, how many ranks take the same one, and how tensors
+/// pass between ranks: by NCCL where each has a GPU to itself and all of them load it. None where
+/// the process is alone, whose ranks are threads and share the first GPU, and on a CPU. All call
 /// together. Errors: UserError(environment) where the host has several GPUs and fewer than ranks.
-void settle_gpus(Job& job, comm::Together& together);
+std::optional<GpuPlace> place_gpus(const PlannedRun& run, Device device, comm::Together& together);
 /// The same for ranks that have no job: to measure what passes between them, or to look at them.
 /// Errors: also where no GPU answers. All call together.
 GpuPlace place_gpu(comm::World& world);
@@ -51,9 +54,9 @@ GpuPlace place_gpu(comm::World& world);
 /// Errors: UserError(environment) for more ranks than can share one.
 std::unique_ptr<CudaForThreads> open_for_threads(const Job& job);
 
-/// What the device, or this host, has left for both regions of each of so many ranks; 0 where it
-/// does not say.
-std::int64_t memory_share(const Job& job, std::int64_t ranks_here, std::int64_t beside_bytes);
+/// What the GPU or, null `gpu`, this host has left for both regions of each of so many ranks; 0
+/// where it does not say.
+std::int64_t memory_share(const GpuPlace* gpu, std::int64_t ranks_here, std::int64_t beside_bytes);
 
 /// UserError(does_not_fit) when the persistent and the transient region of so many ranks, and what
 /// each takes of the host beside them, exceed the memory that the device and this host have left.

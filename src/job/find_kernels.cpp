@@ -27,23 +27,23 @@ using machine::KernelTable;
 /// on a GPU at 300 TFLOP/s.
 constexpr double least_flops = 1.2e13, least_gpu_flops = 1.8e16;
 
-bool is_on_gpu(const Job& job) {
-  return job.device == Device::cuda;
+bool is_on_gpu(const Preparation& run) {
+  return run.device() == Device::cuda;
 }
 
 /// As a table names what it was measured on.
-std::string owner_of_table(const Job& job) {
-  return is_on_gpu(job) ? kernel_device().value_or("a GPU that does not answer") : kernel_cpu();
+std::string owner_of_table(const Preparation& run) {
+  return is_on_gpu(run) ? kernel_device().value_or("a GPU that does not answer") : kernel_cpu();
 }
 
-KernelTable parse_table(const Job& job, const std::string& text, const std::string& path) {
-  return is_on_gpu(job) ? parse_device_table(text, path) : parse_cpu_table(text, path);
+KernelTable parse_table(const Preparation& run, const std::string& text, const std::string& path) {
+  return is_on_gpu(run) ? parse_device_table(text, path) : parse_cpu_table(text, path);
 }
 
-/// A table of the job's machine.
-KernelTable table_of(const Job& job, std::vector<KernelTable::Line> lines) {
+/// A table of the run's machine.
+KernelTable table_of(const Preparation& run, std::vector<KernelTable::Line> lines) {
   KernelTable table{.cpu = {}, .lines = std::move(lines)};
-  (is_on_gpu(job) ? table.device : table.cpu) = owner_of_table(job);
+  (is_on_gpu(run) ? table.device : table.cpu) = owner_of_table(run);
   return table;
 }
 
@@ -53,9 +53,9 @@ std::string one_line(const std::string& text) {
 
 /// What decides whether a kernel that was the fastest still is: machine, libraries and the ways to
 /// multiply, so that a way that is new is tried.
-std::string machine_of_kernels(const Job& job) {
-  std::string machine = owner_of_table(job);
-  if (is_on_gpu(job)) {
+std::string machine_of_kernels(const Preparation& run) {
+  std::string machine = owner_of_table(run);
+  if (is_on_gpu(run)) {
     for (const std::string& name : cuda_implementations(machine::product_row(), DType::bf16))
       machine += format(", {}", name);
     return machine;
@@ -83,9 +83,9 @@ bool has_line_of(const std::vector<KernelTable::Line>& lines, const KernelTable:
 /// The tables of this machine in the user's cache, a file for each machine_of_kernels.
 class KernelCache {
  public:
-  KernelCache(const Job& job, const std::string& folder) : job_(job) {
+  KernelCache(const Preparation& run, const std::string& folder) : run_(run) {
     if (folder.empty()) return;
-    const std::string key = hash128_text(machine_of_kernels(job)).substr(0, 16);
+    const std::string key = hash128_text(machine_of_kernels(run)).substr(0, 16);
     path_ = join_path(folder, format("kernels-{}.yaml", key));
   }
 
@@ -93,9 +93,9 @@ class KernelCache {
   std::vector<KernelTable::Line> read(std::vector<std::string>& warnings) const {
     if (path_.empty() || !file_exists(path_)) return {};
     try {
-      KernelTable table = parse_table(job_, read_own_file(path_), path_);
-      const std::string& owner = is_on_gpu(job_) ? table.device : table.cpu;
-      if (owner == owner_of_table(job_)) return std::move(table.lines);
+      KernelTable table = parse_table(run_, read_own_file(path_), path_);
+      const std::string& owner = is_on_gpu(run_) ? table.device : table.cpu;
+      if (owner == owner_of_table(run_)) return std::move(table.lines);
       warnings.push_back(format("{}: measured on '{}'; it is written anew", path_, owner));
     } catch (const UserError& error) {
       warnings.push_back(format("passed over, and written anew: {}", one_line(error.what())));
@@ -107,7 +107,7 @@ class KernelCache {
   void add(const std::vector<KernelTable::Line>& lines, std::vector<std::string>& warnings) const {
     if (path_.empty()) return;
     std::vector<std::string> said_before;
-    KernelTable table = table_of(job_, read(said_before));
+    KernelTable table = table_of(run_, read(said_before));
     std::erase_if(table.lines,
                   [&](const KernelTable::Line& old) { return has_line_of(lines, old); });
     table.lines.insert(table.lines.end(), lines.begin(), lines.end());
@@ -121,31 +121,29 @@ class KernelCache {
   }
 
  private:
-  const Job& job_;
+  const Preparation& run_;
   std::string path_;
 };
 
 /// What a step computes, each once.
-std::vector<kernels::Problem> problems_of(const Job& job) {
-  std::vector<const program::Program*> step;
-  for (const program::Bundle& bundle : job.programs.classes)
-    step.push_back(&bundle.at(op::ProgramKind::train));
+std::vector<kernels::Problem> problems_of(const Preparation& run) {
+  const std::vector<const program::Program*> step = run.training_programs();
   std::vector<kernels::Problem> problems;
-  for (const measure::Call& call : measure::calls_of(step, job.target.threads, "gemm"))
+  for (const measure::Call& call : measure::calls_of(step, run.target().threads, "gemm"))
     problems.push_back(call.problem);
   return problems;
 }
 
 /// The table of the run that goes on; none where it does not fit here.
-std::optional<std::string> kept_table(const Job& job, const std::string& path,
+std::optional<std::string> kept_table(const Preparation& run, const std::string& path,
                                       std::vector<std::string>& warnings) {
   if (path.empty() || !file_exists(path)) return std::nullopt;
   try {
     std::string text = read_own_file(path);
-    if (is_on_gpu(job))
+    if (is_on_gpu(run))
       measured_device_choices(text, path);
     else
-      measured_choices(text, path, job.target.threads);
+      measured_choices(text, path, run.target().threads);
     return text;
   } catch (const UserError& error) {
     warnings.push_back(format("the run's own table is passed over: {}", one_line(error.what())));
@@ -154,42 +152,42 @@ std::optional<std::string> kept_table(const Job& job, const std::string& path,
 }
 
 /// Lines of a step: those that are known, and those that are measured now.
-std::vector<KernelTable::Line> lines_of_step(const Job& job,
+std::vector<KernelTable::Line> lines_of_step(const Preparation& run,
                                              const std::vector<KernelTable::Line>& known,
-                                             double limit_s) {
-  const std::vector<kernels::Problem> problems = problems_of(job);
-  return is_on_gpu(job) ? time_cuda_kernels(job.gpu.index, known, problems, limit_s)
-                        : measure::time_kernels(known, problems, job.target, limit_s);
+                                             const KernelSources& sources) {
+  const std::vector<kernels::Problem> problems = problems_of(run);
+  return is_on_gpu(run) ? time_cuda_kernels(sources.gpu, known, problems, sources.limit_s)
+                        : measure::time_kernels(known, problems, run.target(), sources.limit_s);
 }
 
 }  // namespace
 
-bool may_find_kernels(const Job& job) {
-  return job.config.kernel_table == config::KernelTable::automatic &&
-         job.config.kernels != "reference";
+bool may_find_kernels(const Preparation& run) {
+  return run.config().kernel_table == config::KernelTable::automatic &&
+         run.config().kernels != "reference";
 }
 
-bool wants_kernels(const Job& job) {
-  return may_find_kernels(job) &&
-         model_flops_of_run(job) >= (is_on_gpu(job) ? least_gpu_flops : least_flops);
+bool wants_kernels(const Preparation& run) {
+  return may_find_kernels(run) &&
+         model_flops_of_run(run.planned()) >= (is_on_gpu(run) ? least_gpu_flops : least_flops);
 }
 
-std::string place_of_kernels(const Job& job) {
-  return is_on_gpu(job) ? owner_of_table(job)
-                        : format("{}, {} threads", kernel_cpu(), job.target.threads);
+std::string place_of_kernels(const Preparation& run) {
+  return is_on_gpu(run) ? owner_of_table(run)
+                        : format("{}, {} threads", kernel_cpu(), run.target().threads);
 }
 
-FoundKernels find_kernels(const Job& job, const KernelSources& sources) {
+FoundKernels find_kernels(const Preparation& run, const KernelSources& sources) {
   FoundKernels found;
-  if (const auto kept = kept_table(job, sources.kept, found.warnings)) {
+  if (const auto kept = kept_table(run, sources.kept, found.warnings)) {
     found.table = *kept;
     found.origin = format("as this run began: {}", sources.kept);
     return found;
   }
-  const KernelCache cache(job, sources.cache_folder);
+  const KernelCache cache(run, sources.cache_folder);
   const std::vector<KernelTable::Line> known = cache.read(found.warnings);
   const Stopwatch watch;
-  KernelTable table = table_of(job, lines_of_step(job, known, sources.limit_s));
+  KernelTable table = table_of(run, lines_of_step(run, known, sources));
   const double measured_s = watch.seconds();
   if (table.lines.empty()) return found;
   if (std::ranges::any_of(table.lines, [&](const auto& line) {

@@ -10,19 +10,20 @@
 namespace fourfold::job {
 
 /// True where run.kernel_table is `auto` and fast kernels compute, of a CPU or of a GPU.
-bool may_find_kernels(const Job& job);
+bool may_find_kernels(const Preparation& run);
 /// True for a run that takes a table of its own: it may, and takes long enough to gain from ten
 /// seconds of measuring.
-bool wants_kernels(const Job& job);
+bool wants_kernels(const Preparation& run);
 
-/// What a table of the job would be measured on, for people: ranks with the same text share one.
-std::string place_of_kernels(const Job& job);
+/// What a table of the run would be measured on, for people: ranks with the same text share one.
+std::string place_of_kernels(const Preparation& run);
 
 /// Where tables come from.
 struct KernelSources {
   std::string kept;          // the file of the run that goes on; empty: it begins
   std::string cache_folder;  // of the user (peak_cache.h); empty: nothing is kept
   double limit_s = 9;        // of measuring
+  int gpu = 0;               // that measures, where one computes
 };
 
 struct FoundKernels {
@@ -36,6 +37,6 @@ struct FoundKernels {
 /// them from then on. On a GPU products alone have lines. What the limit leaves out is computed as
 /// the built-in table says. A file that is damaged, of another machine or cannot be written is
 /// passed over. Requires may_find_kernels, and a GPU that answers where one computes.
-FoundKernels find_kernels(const Job& job, const KernelSources& sources);
+FoundKernels find_kernels(const Preparation& run, const KernelSources& sources);
 
 }  // namespace fourfold::job

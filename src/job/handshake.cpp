@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/host_facts.h"
 #include "base/text.h"
+#include "config/changes.h"
 #include "config/compare.h"
 #include "config/print.h"
 #include "job/build_info.h"
@@ -66,12 +67,6 @@ std::string variables_text(const comm::Variable& variable) {
   return text.empty() ? "none is set" : text;
 }
 
-/// Ranks on different hosts may have different numbers of cores.
-std::string configuration_text(config::Config config) {
-  config.threads = 0;
-  return config::resolved_yaml(config);
-}
-
 std::string plan_text(const Job& job) {
   std::string text = plan::to_text(job.plan, job.graphs);
   for (const program::Bundle& bundle : job.programs.classes)
@@ -97,11 +92,9 @@ std::vector<std::size_t> odd_ranks(const std::vector<std::string>& values) {
 
 /// "train.steps = 41 there, 40 on rank 0".
 std::string differing_keys(const std::string& odd, const std::string& other, std::size_t rank) {
-  const auto loaded = [](const std::string& text) {
-    const std::array<std::string, 1> files{"a rank's configuration"};
-    return config::load(files, {}, [&](const std::string&) { return text; });
-  };
-  const auto differences = config::differences(loaded(odd), loaded(other));
+  const char* const name = "a rank's configuration";
+  const auto differences =
+      config::differences(config::load_yaml(odd, name), config::load_yaml(other, name));
   std::string text;
   constexpr std::size_t most = 3;
   for (std::size_t i = 0; i < std::min(differences.size(), most); ++i)
@@ -152,7 +145,8 @@ std::vector<CommonFact> common_facts(const Job& job, const data::Source& source,
       {"set of libraries", libraries_text(), "install the same ones on all hosts"},
       {"processor", instruction_sets_text(), "start the job on hosts of one kind"},
       {"environment", variables_text(variable), "set these variables on all hosts, or on none"},
-      {std::string(configuration), configuration_text(job.config),
+      {std::string(configuration),
+       config::resolved_yaml(config::without_threads(job.settled.config())),
        "start all ranks with the same files and options"},
       {"device", device_text(job), "start the job on hosts of one kind, or set run.device = cpu"},
       {"kernel table", hash128_text(job.kernel_table), "give all ranks the same run.kernel_table"},

@@ -1,6 +1,5 @@
 #include "job/imported_config.h"
 
-#include <array>
 #include <filesystem>
 
 #include "base/file.h"
@@ -38,14 +37,11 @@ std::string data_yaml(const data::FoundTokenizer& found, const std::string& run_
 
 }  // namespace
 
-config::Config imported_config(const model::GptSpec& spec, const data::FoundTokenizer& found,
-                               const std::string& run_dir) {
+std::string imported_yaml(const model::GptSpec& spec, const data::FoundTokenizer& found,
+                          const std::string& run_dir) {
   const std::string name = std::filesystem::path(absolute_path(run_dir)).filename().string();
-  const std::string yaml =
-      format("run:\n  name: {}\n  dir: {}\n", json_quoted(name), json_quoted(run_dir)) +
-      model_yaml(spec) + data_yaml(found, run_dir, spec.max_position_embeddings);
-  const std::array<std::string, 1> files{"the imported model"};
-  return config::load(files, {}, [&](const std::string&) { return yaml; });
+  return format("run:\n  name: {}\n  dir: {}\n", json_quoted(name), json_quoted(run_dir)) +
+         model_yaml(spec) + data_yaml(found, run_dir, spec.max_position_embeddings);
 }
 
 }  // namespace fourfold::job

@@ -1,24 +1,19 @@
 #include "job/job.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <variant>
 
 #include "base/cores.h"
 #include "base/error.h"
-#include "base/file.h"
 #include "base/format.h"
 #include "base/units.h"
 #include "checkpoint/state.h"
 #include "compile/fit.h"
-#include "config/family.h"
-#include "config/infeasible_text.h"
-#include "data/token_sets.h"
 #include "graph/update.h"
 #include "job/cuda_run.h"
 #include "job/kernel_table.h"
-#include "job/nearest_grids.h"
 #include "job/prove_pass.h"
+#include "job/settle.h"
 #include "kernels/cpu/target.h"
 #include "model/model.h"
 
@@ -59,30 +54,6 @@ machine::Target target_of(const config::Config& config, const std::string& kerne
                               measured_choices(kernel_table, config.kernel_table, threads));
 }
 
-/// "parallel.tensor.x is set at a.yaml:5", a line a key that the user has set.
-std::string places_of(const std::vector<std::string>& keys, const config::Origins& origins) {
-  std::string text;
-  for (const std::string& key : keys) {
-    const config::Origin* origin = origins.find(key);
-    if (origin == nullptr || origin->place == "default" || origin->place == "derived") continue;
-    const bool is_option = origin->place.starts_with("--");
-    text += format("\n      {} is set {} {}", key, is_option ? "by" : "at", origin->place);
-  }
-  return text;
-}
-
-/// One line a problem and the places of its keys; several are marked each.
-std::string in_words(const plan::Infeasible& infeasible, const config::Config& config) {
-  const bool is_alone = infeasible.problems.size() < 2;
-  std::string text;
-  for (const plan::Problem& problem : infeasible.problems) {
-    const auto [keys, message] = config::in_words(problem, config.kind);
-    text += (text.empty() ? "" : "\n") + std::string(is_alone ? "" : "error: ") + message +
-            places_of(keys, config.origins);
-  }
-  return text;
-}
-
 std::string in_words(const compile::DoesNotFit& not_fitted, const config::Config& config) {
   std::string tensors;
   for (const compile::DoesNotFit::Tensor& tensor : not_fitted.largest)
@@ -95,19 +66,6 @@ std::string in_words(const compile::DoesNotFit& not_fitted, const config::Config
       exact_bytes(*config.plan.memory_limit), format_bytes(not_fitted.least_bytes),
       config.plan.checkpointing.is_auto ? " where layers are computed again" : "", tensors,
       (not_fitted.least_bytes + mebi - 1) / mebi, places_of({"memory.limit"}, config.origins));
-}
-
-/// `wanted` is the configuration before anything of it was settled.
-template <class T>
-T feasible(std::variant<T, plan::Infeasible> result, const config::Config& wanted,
-           std::optional<std::int64_t> ranks) {
-  if (const auto* infeasible = std::get_if<plan::Infeasible>(&result)) {
-    if (std::ranges::any_of(infeasible->problems, plan::is_of_any_grid))
-      throw UserError(ExitCode::bad_config, in_words(*infeasible, wanted));
-    throw UserError(ExitCode::does_not_fit,
-                    in_words(*infeasible, wanted) + nearest_grids(wanted, ranks));
-  }
-  return std::get<T>(std::move(result));
 }
 
 void keep_graphs(graph::ModelGraphs& model, std::initializer_list<op::ProgramKind> kinds) {
@@ -125,50 +83,105 @@ const program::Bundle& Job::bundle() const {
   });
 }
 
-Job plan_job(config::Config config, Graphs graphs, std::optional<std::int64_t> ranks) {
-  Job job;
-  const config::Config wanted = config;
-  job.config = std::move(config);
-  job.config.plan.grid = feasible(plan::solve_grid(job.config.plan_spec(), ranks), wanted, ranks);
-  const plan::PlanSpec spec = job.config.plan_spec();
-  const plan::Batching b = feasible(plan::solve_batching(spec), wanted, ranks);
-  const data::DataSpec data = job.config.data_spec();
-  job.graphs = model::build(job.config.model(),
-                            {b.samples(), b.length, b.global_batch, data.mask_documents,
-                             data.restart_positions, b.chunks},
-                            job.config.optimizer,
-                            graphs != Graphs::of_run || job.config.sample.tokens > 0
-                                ? model::Writes::samples
-                                : model::Writes::nothing);
-  if (graphs == Graphs::of_run) graph::read_averages(job.graphs);
+PlannedRun plan_run(config::Settled settled, Graphs graphs) {
+  const plan::PlanSpec spec = settled.plan();
+  const plan::Batching b = std::get<plan::Batching>(plan::solve_batching(spec));
+  const data::DataSpec data = settled.data();
+  const bool writes = graphs != Graphs::of_run || settled.sample().tokens > 0;
+  graph::ModelGraphs model =
+      model::build(settled.model(),
+                   {b.samples(), b.length, b.global_batch, data.mask_documents,
+                    data.restart_positions, b.chunks},
+                   settled.optimizer(), writes ? model::Writes::samples : model::Writes::nothing);
+  if (graphs == Graphs::of_run) graph::read_averages(model);
   if (graphs == Graphs::generation)
-    keep_graphs(job.graphs,
+    keep_graphs(model,
                 {op::ProgramKind::prefill, op::ProgramKind::decode, op::ProgramKind::denoise});
   if (graphs == Graphs::evaluation)
-    keep_graphs(job.graphs, {op::ProgramKind::evaluate, op::ProgramKind::bound});
-  auto [model, plan] = feasible(plan::plan_model(std::move(job.graphs), spec), wanted, ranks);
-  job.graphs = std::move(model);
-  job.plan = std::move(plan);
+    keep_graphs(model, {op::ProgramKind::evaluate, op::ProgramKind::bound});
+  auto planned = plan::plan_model(std::move(model), spec);
+  if (const auto* infeasible = std::get_if<plan::Infeasible>(&planned))
+    refuse(*infeasible, settled.config(), std::nullopt);
+  auto& [cut, plan] = std::get<plan::PlannedModel>(planned);
+  return {std::move(settled), std::move(cut), std::move(plan)};
+}
+
+struct Preparation::Work {
+  PlannedRun planned;
+  HowToPrepare how;
+  std::string kernel_table;  // the named one
+  Device device;
+  machine::Target target;
+  std::optional<program::Job> compiled = std::nullopt;
+};
+
+Preparation::Preparation(config::Settled settled, const HowToPrepare& how) {
+  PlannedRun planned = plan_run(std::move(settled), how.graphs);
+  const config::Config& config = planned.settled.config();
+  std::string table = named_kernel_table(config.kernel_table);
+  const Device device = choose_device(config, planned.ranks());
+  machine::Target target = target_of(config, table, planned.ranks(), device, how.purpose);
+  work_ = std::make_unique<Work>(
+      Work{std::move(planned), how, std::move(table), device, std::move(target)});
+}
+
+Preparation::~Preparation() = default;
+
+const PlannedRun& Preparation::planned() const {
+  return work_->planned;
+}
+
+Device Preparation::device() const {
+  return work_->device;
+}
+
+const machine::Target& Preparation::target() const {
+  return work_->target;
+}
+
+FoundHere Preparation::nothing_found() const {
+  return {.kernel_table = work_->kernel_table};
+}
+
+std::vector<const program::Program*> Preparation::training_programs() const {
+  Work& work = *work_;
+  if (!work.compiled) {
+    auto made = compile::compile_to_fit(work.planned.graphs, work.planned.plan, work.target,
+                                        proved_in_debug(work.how.passes));
+    auto* none = std::get_if<compile::DoesNotFit>(&made);
+    work.compiled = std::move((none ? none->least : std::get<compile::Fitted>(made)).job);
+  }
+  std::vector<const program::Program*> programs;
+  for (const program::Bundle& bundle : work.compiled->classes)
+    programs.push_back(&bundle.at(op::ProgramKind::train));
+  return programs;
+}
+
+Job Preparation::finish(const FoundHere& found) {
+  Work& work = *work_;
+  machine::Target target = found.kernel_table == work.kernel_table
+                               ? work.target
+                               : target_of(config(), found.kernel_table, planned().ranks(),
+                                           work.device, work.how.purpose);
+  plan::Plan plan = work.planned.plan;
+  auto made =
+      compile::compile_to_fit(work.planned.graphs, plan, target, proved_in_debug(work.how.passes));
+  if (auto* none = std::get_if<compile::DoesNotFit>(&made))
+    throw UserError(ExitCode::does_not_fit, in_words(*none, config()));
+  auto& fitted = std::get<compile::Fitted>(made);
+  Job job{{std::move(work.planned)},
+          found.kernel_table,
+          work.device,
+          found.gpu.value_or(GpuPlace{.index = 0, .ranks = plan.world}),
+          std::move(target),
+          std::move(fitted.job)};
+  job.plan = std::move(fitted.plan);
   return job;
 }
 
-Job make_job(config::Config config, Graphs graphs, std::optional<std::int64_t> ranks,
-             const compile::PassOptions& passes, Purpose purpose) {
-  require(!config.open_axes.any(), "the grid is settled before a job is made (open_grid.h)");
-  Job job = plan_job(std::move(config), graphs, ranks);
-  job.kernel_table = named_kernel_table(job.config.kernel_table);
-  job.device = choose_device(job.config, job.ranks());
-  job.gpu.ranks = job.ranks();
-  job.target = target_of(job.config, job.kernel_table, job.ranks(), job.device, purpose);
-  job.left_open = {job.plan.checkpointing, job.plan.cached_gathers, job.plan.memory_limit,
-                   job.plan.orders};
-  auto fitted =
-      compile::compile_to_fit(job.graphs, std::move(job.plan), job.target, proved_in_debug(passes));
-  if (const auto* not_fitted = std::get_if<compile::DoesNotFit>(&fitted))
-    throw UserError(ExitCode::does_not_fit, in_words(*not_fitted, job.config));
-  job.plan = std::move(std::get<compile::Fitted>(fitted).plan);
-  job.programs = std::move(std::get<compile::Fitted>(fitted).job);
-  return job;
+Job prepare(config::Settled settled, const HowToPrepare& how) {
+  Preparation preparation(std::move(settled), how);
+  return preparation.finish(preparation.nothing_found());
 }
 
 machine::Target target_for(const config::Config& config, std::int64_t ranks) {
@@ -176,41 +189,10 @@ machine::Target target_for(const config::Config& config, std::int64_t ranks) {
                    choose_device(config, ranks), Purpose::look);
 }
 
-namespace {
-
-/// Whatever fits best where nothing does.
-void compile_again(Job& job) {
-  plan::Plan plan = std::move(job.plan);
-  plan.checkpointing = job.left_open.checkpointing;
-  plan.checkpointing_of_meshes.clear();
-  plan.cached_gathers = job.left_open.cached_gathers;
-  plan.memory_limit = job.left_open.memory_limit;
-  plan.orders = job.left_open.orders;
-  auto made = compile::compile_to_fit(job.graphs, std::move(plan), job.target, proved_in_debug({}));
-  auto* none_fits = std::get_if<compile::DoesNotFit>(&made);
-  compile::Fitted& fitted =
-      none_fits != nullptr ? none_fits->least : std::get<compile::Fitted>(made);
-  job.plan = std::move(fitted.plan);
-  job.programs = std::move(fitted.job);
-}
-
-}  // namespace
-
-void compile_within(Job& job, std::int64_t bytes) {
-  job.left_open.memory_limit = bytes;
-  compile_again(job);
-}
-
-void use_kernels(Job& job, std::string table) {
-  job.target = target_of(job.config, table, job.ranks(), job.device, Purpose::run);
-  job.kernel_table = std::move(table);
-  compile_again(job);
-}
-
-double model_flops_of_run(const Job& job) {
-  return model::model_flops_per_step(job.config.model(), job.plan.batching.global_batch,
-                                     job.plan.batching.length) *
-         static_cast<double>(job.config.train.steps);
+double model_flops_of_run(const PlannedRun& run) {
+  const plan::Batching& b = run.plan.batching;
+  return model::model_flops_per_step(run.settled.model(), b.global_batch, b.length) *
+         static_cast<double>(run.settled.config().train.steps);
 }
 
 program::Bundle bundle_of(const Job& job, std::int64_t rank) {
@@ -222,87 +204,22 @@ program::Bundle bundle_of(const Job& job, std::int64_t rank) {
   return program::bundle_of(job.programs, Rank(static_cast<std::size_t>(rank)));
 }
 
-namespace {
-
-/// Errors also say where the configuration names a file that is not there.
-std::unique_ptr<const data::Source> read_data(const config::Config& config, DataUse use) {
-  try {
-    data::DataSpec spec = config.data_spec();
-    if (use == DataUse::validation) spec.samples_per_step = 1;
-    return data::open_source(spec);
-  } catch (const UserError& error) {
-    std::vector<std::string> keys;
-    for (const data::MissingFile& file : data::missing_files(config.data_spec()))
-      keys.push_back(file.key);
-    if (keys.empty()) throw;
-    throw UserError(
-        error.code(),
-        format("{}{}\n      paths are seen from the current directory, {}", error.what(),
-               places_of(keys, config.origins), std::filesystem::current_path().string()));
-  }
-}
-
-}  // namespace
-
-namespace {
-
-/// As many labels as the data have, where that is left open; at least as many.
-void settle_labels(std::int64_t& labels, const config::Config& config, const data::Source& source) {
-  const std::int64_t in_data = source.num_labels();
-  if (labels == 0) labels = in_data;
-  const std::string& key = config::family_schema(config.kind).labels_key;
-  if (labels < in_data)
-    throw UserError(ExitCode::bad_config,
-                    format("{} = {} is smaller than the {} {} of the data ({}); leave it out or "
-                           "set {} = {}",
-                           key, labels, in_data,
-                           config.family().reads == model::Reads::text ? "tokens" : "classes",
-                           source.name(), key, in_data));
-}
-
-void settle_picture(std::vector<std::int64_t>& picture, const config::Config& config,
-                    const data::Source& source) {
-  const std::vector<std::int64_t>& in_data = source.inputs()[0].sample_shape.dims();
-  if (picture.empty()) picture = in_data;
-  if (picture != in_data)
-    throw UserError(ExitCode::bad_config,
-                    format("{} = {} is not the size of the data's pictures, {} ({}); leave it out",
-                           config::family_schema(config.kind).picture_key,
-                           to_string(Shape(picture)), to_string(Shape(in_data)), source.name()));
-}
-
-}  // namespace
-
-std::unique_ptr<const data::Source> load_data(config::Config& config, DataUse use) {
-  std::unique_ptr<const data::Source> source = read_data(config, use);
-  model::DataFacts facts = model::data_facts(config.model());
-  if (config.family().reads == model::Reads::pictures) {
-    settle_picture(facts.picture, config, *source);
-    config.set_model(model::settled(config.model(), facts));
-    if (const auto fault = config::picture_fault(config))
-      throw UserError(ExitCode::bad_config, format("{} ({})", *fault, source->name()));
-  }
-  settle_labels(facts.num_labels, config, *source);
-  config.set_model(model::settled(config.model(), facts));
-  return source;
-}
-
-bool needs_data(const config::Config& config) {
-  return model::needs_data(config.model());
-}
-
-void resolve_model(config::Config& config) {
-  if (needs_data(config)) load_data(config);
-}
-
 int resolve_threads(int threads) {
   return threads > 0 ? threads : num_usable_cores();
 }
 
 std::int64_t checkpoint_copy_bytes(const Job& job) {
-  return job.config.train.checkpoint.is_on()
+  return job.settled.config().train.checkpoint.is_on()
              ? checkpoint::owned_bytes(job.bundle().at(op::ProgramKind::train))
              : 0;
+}
+
+std::int64_t checkpoint_copy_bytes(const Preparation& preparation) {
+  std::int64_t most = 0;
+  if (!preparation.config().train.checkpoint.is_on()) return most;
+  for (const program::Program* program : preparation.training_programs())
+    most = std::max(most, checkpoint::owned_bytes(*program));
+  return most;
 }
 
 }  // namespace fourfold::job

@@ -1,14 +1,14 @@
-// From a configuration to the compiled programs of all ranks: what all subcommands share.
+// From a settled configuration to the compiled programs of all ranks: what all subcommands share.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "compile/passes.h"
-#include "config/config.h"
-#include "data/source.h"
+#include "config/settled.h"
 #include "graph/graph.h"
 #include "job/device.h"
 #include "machine/target.h"
@@ -16,33 +16,6 @@
 #include "program/job.h"
 
 namespace fourfold::job {
-
-/// What a plan leaves to be chosen so that it fits into a rank's memory, as it was before.
-struct LeftOpen {
-  plan::Checkpointing checkpointing;
-  std::optional<std::int64_t> cached_gathers, memory_limit;
-  std::vector<pipeline::Order> orders;
-};
-
-/// Everything known about a run before it starts.
-struct Job {
-  config::Config config;  // vocabulary, grid and micro-batch settled
-  graph::ModelGraphs graphs;
-  LeftOpen left_open;        // by the plan that was made
-  plan::Plan plan;           // with nothing left open
-  std::string kernel_table;  // a text of machine/kernel_table.h; empty: the built-in table
-  Device device = Device::cpu;
-  GpuPlace gpu;  // where the device is one
-  machine::Target target;
-  program::Job programs;
-
-  std::int64_t ranks() const { return plan.world; }
-  /// What ranks of the class run that needs most memory; of a job on one mesh, all ranks alike.
-  const program::Bundle& bundle() const;
-};
-
-/// The bundle of any rank of the job. Errors: UserError(bad_config) where the job has no such rank.
-program::Bundle bundle_of(const Job& job, std::int64_t rank);
 
 /// Which graphs of the model a job needs. A run that shows no sample has none for writing text, and
 /// no cache.
@@ -53,46 +26,88 @@ enum class Graphs { of_run, generation, evaluation };
 /// particular, so that what a plan says does not depend on the CPU that made it.
 enum class Purpose { run, look };
 
-/// As make_job, but nothing is compiled: neither target nor bundle are there.
-Job plan_job(config::Config config, Graphs graphs = Graphs::of_run,
-             std::optional<std::int64_t> ranks = std::nullopt);
+/// A run with its graphs and their plan; nothing is compiled.
+struct PlannedRun {
+  config::Settled settled;
+  graph::ModelGraphs graphs;
+  plan::Plan plan;
 
-/// Plans and compiles for a job of so many ranks; none: as many as the grid needs, one where
-/// parallel.data is auto. Errors: UserError(does_not_fit) where no plan is legal.
-Job make_job(config::Config config, Graphs graphs = Graphs::of_run,
-             std::optional<std::int64_t> ranks = std::nullopt,
-             const compile::PassOptions& passes = {}, Purpose purpose = Purpose::run);
+  std::int64_t ranks() const { return plan.world; }
+};
 
-/// The kernels that the programs of a configuration are compiled for on this machine, as make_job
+/// Errors: UserError(does_not_fit) where no plan is legal.
+PlannedRun plan_run(config::Settled settled, Graphs graphs = Graphs::of_run);
+
+/// Everything known about a run before it starts.
+struct Job : PlannedRun {
+  std::string kernel_table;  // a text of machine/kernel_table.h; empty: the built-in table
+  Device device = Device::cpu;
+  GpuPlace gpu;  // where the device is one
+  machine::Target target;
+  program::Job programs;
+
+  /// What ranks of the class run that needs most memory; of a job on one mesh, all ranks alike.
+  const program::Bundle& bundle() const;
+};
+
+/// The bundle of any rank of the job. Errors: UserError(bad_config) where the job has no such rank.
+program::Bundle bundle_of(const Job& job, std::int64_t rank);
+
+/// How a run is prepared.
+struct HowToPrepare {
+  Graphs graphs = Graphs::of_run;
+  Purpose purpose = Purpose::run;
+  compile::PassOptions passes = {};
+};
+
+/// What is found out about a run on the machine, once it is planned.
+struct FoundHere {
+  std::string kernel_table = {};               // empty: the built-in table
+  std::optional<GpuPlace> gpu = std::nullopt;  // none: ranks are threads, and share the first one
+  /// Bytes that a rank has for both regions where the configuration states no limit.
+  std::optional<std::int64_t> memory_bytes = std::nullopt;
+};
+
+/// A run that is planned, and compiled as far as neither kernels nor memory are asked for. What is
+/// found out on the machine meanwhile goes into the rest: a run is compiled once.
+class Preparation {
+ public:
+  /// Errors: those of plan_run and choose_device; UserError(bad_config) for a kernel table that is
+  /// not for this machine.
+  explicit Preparation(config::Settled settled, const HowToPrepare& how = {});
+  ~Preparation();
+  Preparation(const Preparation&) = delete;
+  Preparation& operator=(const Preparation&) = delete;
+
+  const PlannedRun& planned() const;
+  const config::Config& config() const { return planned().settled.config(); }
+  Device device() const;
+  const machine::Target& target() const;  // with the named kernel table
+  /// The training program of each class of ranks, without kernels.
+  std::vector<const program::Program*> training_programs() const;
+  /// With the table of run.kernel_table.
+  FoundHere nothing_found() const;
+
+  /// To be called once. Errors: UserError(does_not_fit) where a limit on memory that the
+  /// configuration states is too small; UserError(bad_config) where the table is not for this
+  /// machine or the job's threads. Where the memory is too small and no limit is stated, the job is
+  /// the one that needs least.
+  Job finish(const FoundHere& found);
+
+ private:
+  struct Work;
+  std::unique_ptr<Work> work_;
+};
+
+/// Plans and compiles. Errors: those of Preparation.
+Job prepare(config::Settled settled, const HowToPrepare& how = {});
+
+/// The kernels that the programs of a configuration are compiled for on this machine, as prepare
 /// takes them for programs that are looked at.
 machine::Target target_for(const config::Config& config, std::int64_t ranks);
 
-/// Compiles the job again for a rank that has so many bytes for both regions: what the
-/// configuration leaves open is chosen so that it fits or, where nothing does, so that it needs
-/// least.
-void compile_within(Job& job, std::int64_t bytes);
-
-/// Compiles the job again with the kernels of a table's text. Errors: UserError(bad_config) where
-/// the table is not for this machine or the job's threads.
-void use_kernels(Job& job, std::string table);
-
 /// What all steps of the run compute, recomputation apart.
-double model_flops_of_run(const Job& job);
-
-/// What data are for. Where none is trained on, any number of samples will do.
-enum class DataUse { training, validation };
-
-/// The data of the configuration; sets from them what the configuration leaves open of the model: a
-/// vocabulary, the size of a picture, classes. Errors: UserError(bad_data), or
-/// UserError(bad_config) where model and data do not fit.
-std::unique_ptr<const data::Source> load_data(config::Config& config,
-                                              DataUse use = DataUse::training);
-
-/// True if the model is left open until the data are read.
-bool needs_data(const config::Config& config);
-/// Sets what load_data sets for subcommands that need no data otherwise; reads the data only where
-/// something is left open.
-void resolve_model(config::Config& config);
+double model_flops_of_run(const PlannedRun& run);
 
 /// `threads` of the configuration, or all usable cores for 0.
 int resolve_threads(int threads);
@@ -100,5 +115,6 @@ int resolve_threads(int threads);
 /// What a rank of a run that saves checkpoints has beside both regions: the copy from which they
 /// are written.
 std::int64_t checkpoint_copy_bytes(const Job& job);
+std::int64_t checkpoint_copy_bytes(const Preparation& preparation);
 
 }  // namespace fourfold::job

@@ -18,7 +18,8 @@ std::map<std::int64_t, std::string> kept_checkpoints(const checkpoint::Store& st
   std::map<std::int64_t, std::string> kept;
   for (const std::int64_t step : store.steps()) {
     try {
-      const auto every = stored_config(store.open(step).manifest).train.checkpoint.keep_every;
+      const auto every =
+          config::stored(store.open(step).manifest.config).train.checkpoint.keep_every;
       if (every > 0 && step % every == 0)
         add(kept[step], format("every {} steps", format_grouped(every)));
     } catch (const UserError&) {
@@ -26,7 +27,7 @@ std::map<std::int64_t, std::string> kept_checkpoints(const checkpoint::Store& st
     }
   }
   const auto newest = store.newest().found;
-  if (newest && stored_config(newest->manifest).train.checkpoint.keep_best > 0)
+  if (newest && config::stored(newest->manifest.config).train.checkpoint.keep_best > 0)
     for (const checkpoint::Evaluated& one : newest->manifest.best)
       add(kept[one.step], format("validation loss {:.4f}", one.loss));
   return kept;

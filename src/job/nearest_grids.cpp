@@ -7,6 +7,7 @@
 
 #include "base/format.h"
 #include "base/text.h"
+#include "config/changes.h"
 #include "model/model.h"
 #include "plan/plan.h"
 
@@ -60,9 +61,9 @@ bool divides(const config::Config& config, const plan::Grid& grid) {
          model::stream_width(config.model()) % grid.y == 0;
 }
 
-bool works(config::Config config, const plan::Grid& grid) {
-  config.plan.grid = grid;
-  const plan::PlanSpec spec = config.plan_spec();
+bool works(const config::Config& config, const plan::Grid& grid) {
+  plan::PlanSpec spec = config::with_grid(config, grid).plan_spec();
+  spec.checkpointing = {};
   if (!std::holds_alternative<plan::Grid>(plan::solve_grid(spec, std::nullopt))) return false;
   const auto batching = plan::solve_batching(spec);
   const auto* b = std::get_if<plan::Batching>(&batching);
@@ -78,8 +79,6 @@ bool works(config::Config config, const plan::Grid& grid) {
 }  // namespace
 
 std::string nearest_grids(const config::Config& config, std::optional<std::int64_t> ranks) {
-  config::Config small = config;
-  small.plan.checkpointing = {};
   const plan::PipelineSpec& pipeline = config.plan.pipeline;
   if (!pipeline.grids.empty()) return "";
   const std::int64_t wanted = ranks ? *ranks / std::max<std::int64_t>(pipeline.meshes(), 1)
@@ -90,7 +89,7 @@ std::string nearest_grids(const config::Config& config, std::optional<std::int64
     for (const plan::Grid& grid : grids_of(n, config.plan.grid)) {
       if (found.size() == most_shown) break;
       ++tried;
-      if (divides(small, grid) && works(small, grid))
+      if (divides(config, grid) && works(config, grid))
         found.push_back(format("parallel.tensor = {{x: {}, y: {}, z: {}}} with parallel.data = {}",
                                grid.x, grid.y, grid.z, *grid.data));
     }

@@ -1,7 +1,6 @@
 #include "job/open_grid.h"
 
 #include <algorithm>
-#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -133,11 +132,8 @@ ChosenGrid choose_grid(const config::Config& config, std::int64_t ranks,
   const auto fitting = static_cast<std::int64_t>(ranking.answer.plans.size());
   const plan::PipelineSpec& pipeline = first.spec.pipeline;
   const bool differ = !pipeline.grids.empty();
-  return {first.spec.grid,
-          pipeline.stages,
-          pipeline.schedule,
-          pipeline.grids,
-          differ ? pipeline.layers : std::vector<std::int64_t>(),
+  return {{first.spec.grid, pipeline.stages, pipeline.schedule, pipeline.grids,
+           differ ? pipeline.layers : std::vector<std::int64_t>()},
           format("{}, order {}: the fastest of {} for {} on {}, {} a step",
                  search::shape_text(first.spec), join(first.spec.grid.order, " "),
                  counted(fitting, "grid"), counted(ranks, "rank"), machine.text,
@@ -161,62 +157,11 @@ std::optional<ChosenGrid> kept_grid(const config::Config& config, const config::
       meshes, [&](const plan::Grid& mesh) { return has_sizes_set(config, mesh); });
   if (earlier.open_axes.any() || !grid.data || had != ranks || !have_sizes_set || !has_stages_set)
     return std::nullopt;
-  return ChosenGrid{grid,
-                    pipeline.stages,
-                    pipeline.schedule,
-                    pipeline.grids,
-                    pipeline.grids.empty() ? std::vector<std::int64_t>() : pipeline.layers,
+  return ChosenGrid{{grid, pipeline.stages, pipeline.schedule, pipeline.grids,
+                     pipeline.grids.empty() ? std::vector<std::int64_t>() : pipeline.layers},
                     format("{}, order {}: kept from the run's earlier start",
                            search::shape_text(earlier.plan_spec()), join(grid.order, " ")),
                     {}};
-}
-
-void settle_grid(config::Config& config, const ChosenGrid& chosen) {
-  config.plan.grid = chosen.grid;
-  if (config.open_axes.stages) {
-    config.plan.pipeline.stages = chosen.stages;
-    config.plan.pipeline.schedule = chosen.schedule;
-  }
-  if (!chosen.meshes.empty()) {
-    config.plan.pipeline.grids = chosen.meshes;
-    config.plan.pipeline.layers = chosen.layers;
-  }
-  config.open_axes = {};
-}
-
-std::string to_text(const ChosenGrid& chosen) {
-  const plan::Grid& grid = chosen.grid;
-  std::string text =
-      format("{} {} {} {} {} {} {}", grid.x, grid.y, grid.z, grid.data.value(),
-             join(grid.order, " "), chosen.stages, pipeline::to_string(chosen.schedule));
-  for (std::size_t stage = 0; stage < chosen.meshes.size(); ++stage) {
-    const plan::Grid& mesh = chosen.meshes[stage];
-    text += format(" {} {} {} {} {}", mesh.x, mesh.y, mesh.z, mesh.data.value(),
-                   chosen.layers.at(stage));
-  }
-  return text;
-}
-
-ChosenGrid grid_of_text(const std::string& text) {
-  std::istringstream words(text);
-  ChosenGrid chosen;
-  plan::Grid& grid = chosen.grid;
-  std::int64_t data = 1;
-  words >> grid.x >> grid.y >> grid.z >> data;
-  grid.data = data;
-  for (std::string& axis : grid.order) words >> axis;
-  std::string schedule;
-  words >> chosen.stages >> schedule;
-  const auto read = pipeline::schedule_from(schedule);
-  require(!words.fail() && read, "a grid's text has four sizes, four axes, stages and a schedule");
-  chosen.schedule = *read;
-  plan::Grid mesh = grid;
-  for (std::int64_t layers = 0; words >> mesh.x >> mesh.y >> mesh.z >> data >> layers;) {
-    mesh.data = data;
-    chosen.meshes.push_back(mesh);
-    chosen.layers.push_back(layers);
-  }
-  return chosen;
 }
 
 }  // namespace fourfold::job

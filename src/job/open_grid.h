@@ -7,10 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "config/changes.h"
 #include "config/config.h"
 #include "machine/cluster.h"
-#include "pipeline/order.h"
-#include "plan/plan_spec.h"
 
 namespace fourfold::job {
 
@@ -34,19 +33,14 @@ bool names_machine(const config::Config& config);
 /// links between hosts of 10 Gbit/s. Errors: those of machine::load_cluster.
 ChosenMachine machine_of(const config::Config& config, const RanksThere& there);
 
-struct ChosenGrid {
-  plan::Grid grid;          // of each stage, or the first one
-  std::int64_t stages = 1;  // 1: the model is not cut
-  pipeline::Schedule schedule = pipeline::Schedule::one_f_one_b;
-  std::vector<plan::Grid> meshes = {};    // by stage, where they differ
-  std::vector<std::int64_t> layers = {};  // by stage then
+struct ChosenGrid : config::GridChoice {
   std::string text;     // which it is, of how many, on what, and what a step takes: a line
   std::string ranking;  // the best ones, for people; empty: it was not chosen now
 };
 /// The fastest grid for so many ranks of a machine, of those that have what the configuration
-/// states: the best ones by closed form are simulated. Requires a settled model (resolve_model),
-/// and a configuration that leaves an axis or the number of stages open. Errors: those of
-/// rank_plans.
+/// states: the best ones by closed form are simulated. Requires a model that needs no data
+/// (model_of), and a configuration that leaves an axis or the number of stages open. Errors:
+/// those of rank_plans.
 ChosenGrid choose_grid(const config::Config& config, std::int64_t ranks,
                        const ChosenMachine& machine);
 
@@ -54,14 +48,5 @@ ChosenGrid choose_grid(const config::Config& config, std::int64_t ranks,
 /// or other sizes or stages than the configuration states.
 std::optional<ChosenGrid> kept_grid(const config::Config& config, const config::Config& earlier,
                                     std::int64_t ranks);
-
-/// Has the grid stand in the configuration as if it had been written there, and the stages where
-/// they were open.
-void settle_grid(config::Config& config, const ChosenGrid& chosen);
-
-/// "2 1 1 2 x y z data 4 1f1b", then sizes and layers of each mesh where they differ; and back,
-/// without its texts.
-std::string to_text(const ChosenGrid& chosen);
-ChosenGrid grid_of_text(const std::string& text);
 
 }  // namespace fourfold::job

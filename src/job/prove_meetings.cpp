@@ -25,7 +25,7 @@ void prove_meetings(const Job& job) {
                                : ""));
 }
 
-bool is_proved_soon(const Job& planned) {
+bool is_proved_soon(const PlannedRun& planned) {
   constexpr std::int64_t most_ranks = 64;
   // Compiling 160,000 takes 2.6 s on one core: GPT of 2.6 billion parameters, 128 micro-batches.
   constexpr std::int64_t most_nodes = 30'000;

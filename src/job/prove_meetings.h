@@ -13,6 +13,6 @@ void prove_meetings(const Job& job);
 
 /// True if a planned job can be compiled and proved within about half a second, where nobody wants
 /// its programs: what `fourfold config check` then does.
-bool is_proved_soon(const Job& planned);
+bool is_proved_soon(const PlannedRun& planned);
 
 }  // namespace fourfold::job

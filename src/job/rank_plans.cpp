@@ -11,9 +11,11 @@
 #include "base/format.h"
 #include "base/units.h"
 #include "compile/fit.h"
+#include "config/changes.h"
 #include "config/infeasible_text.h"
 #include "job/job.h"
 #include "job/nearest_grids.h"
+#include "job/settle.h"
 #include "model/model.h"
 #include "search/explain.h"
 #include "search/simulate_best.h"
@@ -86,14 +88,7 @@ search::Question question_of(const config::Config& config, const machine::Cluste
   question.has_equal_layers = config.family().has_equal_layers;
   question.own_meshes = true;
   question.settle = [&config, node_ranks](const plan::Grid& grid, std::int64_t stages) {
-    config::Config settled = config;
-    settled.plan.grid = grid;
-    plan::PipelineSpec& pipeline = settled.plan.pipeline;
-    pipeline.stages = stages;
-    pipeline.grids.clear();
-    if (!pipeline.reshard.ranks_per_host) pipeline.reshard.ranks_per_host = node_ranks;
-    if (stages == 1) pipeline = {};
-    return settled.plan_spec();
+    return config::with_stages(config, grid, stages, node_ranks).plan_spec();
   };
   question.build = [&config](std::int64_t layers, const plan::PlanSpec& spec) {
     const model::Spec of_model = model::with_layers(config.model(), layers);
@@ -122,12 +117,8 @@ void keep_what_is_set(const config::Config& config, search::Question& question) 
 std::function<program::Job(const plan::PlanSpec&)> compiler_of(const config::Config& config,
                                                                std::int64_t ranks) {
   return [&config, ranks, target = target_for(config, ranks)](const plan::PlanSpec& spec) {
-    config::Config settled = config;
-    settled.plan = spec;
-    settled.micro_batch_size = spec.micro_batch_size;  // of a smaller batch too
-    settled.open_axes = {};
-    Job job = plan_job(std::move(settled), Graphs::of_run, ranks);
-    auto made = compile::compile_to_fit(job.graphs, std::move(job.plan), target);
+    const PlannedRun run = plan_run(settle(config::with_plan(config, spec), {.ranks = ranks}));
+    auto made = compile::compile_to_fit(run.graphs, run.plan, target);
     if (auto* none = std::get_if<compile::DoesNotFit>(&made)) return std::move(none->least.job);
     return std::move(std::get<compile::Fitted>(made).job);
   };
@@ -198,8 +189,9 @@ bool has_sizes_set(const config::Config& config, const plan::Grid& grid) {
          (open.z || grid.z == set.z) && (!set.data || grid.data == set.data);
 }
 
-Ranking rank_plans(config::Config config, machine::Cluster cluster, const PlansAsked& asked) {
-  Ranking ranking{.config = std::move(config),
+Ranking rank_plans(const config::Config& config, machine::Cluster cluster,
+                   const PlansAsked& asked) {
+  Ranking ranking{.config = config,
                   .cluster = std::move(cluster),
                   .answer = {},
                   .rivals = {},

@@ -42,10 +42,10 @@ bool has_sizes_set(const config::Config& config, const plan::Grid& grid);
 /// looked at but for its order and strategy, unless what is set there is to be kept. A number of
 /// stages and a schedule that it states are kept; where it leaves the number open or, unless what
 /// is set is to be kept, says nothing of it, all powers of two are looked at.
-/// Requires a settled model (resolve_model). Errors: UserError(bad_config) for nodes of a machine
-/// that does not say what they are, for several stages per mesh, and a type that it has no rate
-/// for; UserError(does_not_fit) for ranks that it does not have, where no grid is legal, with grids
-/// that are, or where none fits the memory, with the largest tensors.
-Ranking rank_plans(config::Config config, machine::Cluster cluster, const PlansAsked& asked);
+/// Requires a model that needs no data (model_of). Errors: UserError(bad_config) for nodes of
+/// a machine that does not say what they are, for several stages per mesh, and a type that it has
+/// no rate for; UserError(does_not_fit) for ranks that it does not have, where no grid is legal,
+/// with grids that are, or where none fits the memory, with the largest tensors.
+Ranking rank_plans(const config::Config& config, machine::Cluster cluster, const PlansAsked& asked);
 
 }  // namespace fourfold::job

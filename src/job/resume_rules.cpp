@@ -1,7 +1,6 @@
 #include "job/resume_rules.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include "base/error.h"
@@ -68,14 +67,9 @@ void check_data(const checkpoint::Manifest& manifest, const std::string& fingerp
 
 }  // namespace
 
-config::Config stored_config(const checkpoint::Manifest& manifest) {
-  const std::array<std::string, 1> files{"the checkpoint's configuration"};
-  return config::load(files, {}, [&](const std::string&) { return manifest.config; });
-}
-
 bool has_same_validation(const checkpoint::Manifest& manifest, const config::Config& config,
                          const data::Source& source) {
-  const data::DataSpec then = stored_config(manifest).data_spec(), now = config.data_spec();
+  const data::DataSpec then = config::stored(manifest.config).data_spec(), now = config.data_spec();
   const DataFacts before(manifest.data), after(source.fingerprint());
   if (before.validation != after.validation || then.seq_length != now.seq_length) return false;
   const bool is_apart = !after.validation.empty();
@@ -84,7 +78,7 @@ bool has_same_validation(const checkpoint::Manifest& manifest, const config::Con
 
 void check_resumable(const checkpoint::Manifest& manifest, const config::Config& config,
                      const data::Source& source, const std::vector<std::string>& overrides) {
-  config::Config stored = stored_config(manifest);
+  config::Config stored = config::stored(manifest.config);
   config::mark_followers(stored);
   std::string conflicts = config::resume_conflicts(config::differences(stored, config), overrides);
   if (!is_override(overrides, "lr_schedule"))
@@ -105,15 +99,15 @@ bool is_over(const checkpoint::Manifest& manifest, const config::Config& config)
 void check_start(const checkpoint::Found& found, const Job& job, const data::Source& source,
                  const GoingOn& going_on) {
   const checkpoint::Manifest& manifest = found.manifest;
-  check_resumable(manifest, job.config, source, going_on.overrides);
+  check_resumable(manifest, job.settled.config(), source, going_on.overrides);
   checkpoint::check_fits(found, checkpoint::JobState(job.programs));
-  if (is_over(manifest, job.config)) {
-    if (going_on.is_complete) refuse_complete(job.config, manifest.step);
+  if (is_over(manifest, job.settled.config())) {
+    if (going_on.is_complete) refuse_complete(job.settled.config(), manifest.step);
     if (!manifest.is_finite)
       throw UserError(ExitCode::numeric_stop,
                       format("{}: the run ended at step {} with numbers that are not finite; go on "
                              "from an earlier checkpoint (--resume)",
-                             job.config.dir, manifest.step));
+                             job.settled.config().dir, manifest.step));
     return;
   }
   if (going_on.stop_at && manifest.step >= *going_on.stop_at)

@@ -14,9 +14,6 @@
 
 namespace fourfold::job {
 
-/// The configuration that wrote the checkpoint.
-config::Config stored_config(const checkpoint::Manifest& manifest);
-
 /// True if validation losses of the checkpoint's run and of this one may be compared: they are of
 /// the same windows.
 bool has_same_validation(const checkpoint::Manifest& manifest, const config::Config& config,

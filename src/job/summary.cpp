@@ -38,7 +38,7 @@ std::string sizes_of(const Mesh& mesh) {
 /// ...", or "4 stages on 2 meshes of ..."; else one mesh after another.
 Row grid_row(const Job& job) {
   if (job.ranks() == 1) return {"grid", "1 rank"};
-  const config::Config& config = job.config;
+  const config::Config& config = job.settled.config();
   const std::vector<Mesh>& meshes = job.plan.meshes;
   const bool are_alike = std::ranges::all_of(
       meshes, [&](const Mesh& mesh) { return mesh.axes == meshes.front().axes; });
@@ -63,20 +63,20 @@ Row pipeline_row(const Job& job) {
   for (const std::int64_t number : job.plan.layers)
     layers += format("{}{}", layers.empty() ? "" : " + ", number);
   return {"pipeline",
-          format("{}; {} blocks", to_string(job.config.plan.pipeline.schedule), layers)};
+          format("{}; {} blocks", to_string(job.settled.config().plan.pipeline.schedule), layers)};
 }
 
 /// "2048 = 4 micro x 16 accumulation x 32 data".
 Row batch_row(const Job& job) {
   const plan::Batching& b = job.plan.batching;
-  const plan::Grid& grid = job.config.plan.grid;
+  const plan::Grid& grid = job.settled.config().plan.grid;
   std::string replicas;
   if (grid.z > 1) replicas += format(" x {} z", grid.z);
   if (b.replicas > grid.z) replicas += format(" x {} data", b.replicas / grid.z);
   const std::string batch =
       format("{} = {} micro x {} accumulation{}{}", b.global_batch, b.micro_batch, b.accumulation,
              replicas, b.chunks == 1 ? "" : format(", in {} chunks", b.chunks));
-  if (job.config.family().reads != model::Reads::text) return {"batch", batch};
+  if (job.settled.config().family().reads != model::Reads::text) return {"batch", batch};
   return {"batch", format("{}; {} tokens each, {} a step", batch, b.length,
                           format_grouped(b.global_batch * b.length))};
 }
@@ -99,20 +99,21 @@ Row memory_row(const Job& job) {
 Row kernels_row(const Job& job) {
   if (job.target.backend == "none") return {"kernels", "none here for this precision"};
   if (job.device == Device::cuda)
-    return {"kernels", job.config.kernels == "reference" ? "cuda, our own" : "cuda, cuBLASLt"};
-  const bool is_slow = job.config.kernels != "reference" && job.plan.compute == DType::bf16 &&
-                       !kernels::cpu::has_bf16_products();
-  return {
-      "kernels",
-      format(
-          "{}, {} thread{} a rank{}", job.config.kernels == "reference" ? "reference" : "cpu",
-          job.target.threads, job.target.threads == 1 ? "" : "s",
-          is_slow ? "; this CPU has no products in bf16, which here saves memory, not time" : "")};
+    return {"kernels",
+            job.settled.config().kernels == "reference" ? "cuda, our own" : "cuda, cuBLASLt"};
+  const bool is_slow = job.settled.config().kernels != "reference" &&
+                       job.plan.compute == DType::bf16 && !kernels::cpu::has_bf16_products();
+  return {"kernels",
+          format("{}, {} thread{} a rank{}",
+                 job.settled.config().kernels == "reference" ? "reference" : "cpu",
+                 job.target.threads, job.target.threads == 1 ? "" : "s",
+                 is_slow ? "; this CPU has no products in bf16, which here saves memory, not time"
+                         : "")};
 }
 
 Row step_row(const Job& job) {
   const double model_flops = model::model_flops_per_step(
-      job.config.model(), job.plan.batching.global_batch, job.plan.batching.length);
+      job.settled.model(), job.plan.batching.global_batch, job.plan.batching.length);
   const program::Program& train = job.bundle().at(op::ProgramKind::train);
   return {"step", format("{} instructions, {} flops a rank; {} model flops of all",
                          train.instructions.size(), format_count(program::total_flops(train)),
@@ -122,7 +123,7 @@ Row step_row(const Job& job) {
 }  // namespace
 
 Rows summary_rows(const Job& job) {
-  const config::Config& config = job.config;
+  const config::Config& config = job.settled.config();
   const std::string checkpointing =
       job.plan.repeats_any() ? plan::checkpointing_text(job.plan) : "none";
   Rows rows = {{"run", format("{}: {} step{} into {}", config.name, config.train.steps,

@@ -12,24 +12,17 @@
 #include "checkpoint/model_files.h"
 #include "checkpoint/store.h"
 #include "config/family.h"
+#include "config/uses.h"
 #include "rundir/run_files.h"
 
 namespace fourfold::rundir {
 namespace {
 
-/// What was trained in bf16 has float32 weights, and the kernels of a CPU compute with those.
-void use_kernels_of_cpu(config::Config& config) {
-  if (config.plan.compute == DType::bf16 && config.kernels != "reference")
-    config.plan.compute = config.residual = DType::f32;
-}
-
 TrainedModel from_checkpoint(checkpoint::Found found) {
   TrainedModel model;
   model.path = found.path;
-  const std::array<std::string, 1> files{"the checkpoint's configuration"};
   const checkpoint::Manifest& manifest = found.manifest;
-  model.config = config::load(files, {}, [&](const std::string&) { return manifest.config; });
-  use_kernels_of_cpu(model.config);
+  model.config = config::for_kernels_of_cpu(config::stored(manifest.config));
   model.tokenizer = manifest.tokenizer;
   model.tokenizer_place = format("{}: the tokenizer", found.path);
   model.origin = format("the checkpoint of step {}", manifest.step);
@@ -93,8 +86,7 @@ TrainedModel open_trained_model(const std::string& path, std::optional<std::int6
                "made",
                path, file_exists(config) ? checkpoint::single_model_file : RunFiles::config));
   TrainedModel model;
-  model.config = config::load(std::array{config}, {});
-  use_kernels_of_cpu(model.config);
+  model.config = config::for_kernels_of_cpu(config::load(std::array{config}, {}));
   model.path = path;
   model.tokenizer_place = join_path(path, RunFiles::tokenizer);
   if (model.config.family().reads == model::Reads::text)

@@ -9,7 +9,7 @@
 namespace fourfold::training_run {
 
 void check_initial_model(const job::Job& job, const data::Source& source) {
-  const std::string& from = job.config.init_from;
+  const std::string& from = job.settled.config().init_from;
   if (from.empty()) return;
   const rundir::TrainedModel model = rundir::open_trained_model(from, std::nullopt);
   checkpoint::require_fit(*model.parameters, checkpoint::JobState(job.programs));
@@ -28,7 +28,8 @@ void check_initial_model(const job::Job& job, const data::Source& source) {
 }
 
 void load_initial_model(const job::Job& job, run::Executor& executor) {
-  const rundir::TrainedModel model = rundir::open_trained_model(job.config.init_from, std::nullopt);
+  const rundir::TrainedModel model =
+      rundir::open_trained_model(job.settled.config().init_from, std::nullopt);
   checkpoint::load_model(*model.parameters, executor.bundle().at(op::ProgramKind::train),
                          [&](const program::Buffer& b) { return executor.bytes(b); });
 }

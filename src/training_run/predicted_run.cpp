@@ -70,9 +70,9 @@ Json json_of(const std::vector<trace::Beside>& rows) {
 }  // namespace
 
 std::optional<PredictedStep> predict_step(const job::Job& job, screen::Log& log) {
-  if (!job::names_machine(job.config)) return std::nullopt;
+  if (!job::names_machine(job.settled.config())) return std::nullopt;
   const machine::Cluster cluster =
-      job::machine_of(job.config, {.ranks = job.ranks(), .of_host = job.ranks()}).cluster;
+      job::machine_of(job.settled.config(), {.ranks = job.ranks(), .of_host = job.ranks()}).cluster;
   try {
     const simulate::Simulation simulation =
         simulate::simulate(job.programs, op::ProgramKind::train, cluster);

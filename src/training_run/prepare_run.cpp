@@ -10,11 +10,13 @@
 #include "base/units.h"
 #include "comm/launcher.h"
 #include "comm/mpi.h"
+#include "config/changes.h"
 #include "config/rules.h"
 #include "job/device.h"
 #include "job/handshake.h"
 #include "job/peak_cache.h"
 #include "job/prove_meetings.h"
+#include "job/settle.h"
 #include "rundir/run_files.h"
 #include "train/tracing.h"
 #include "training_run/settle_prompt.h"
@@ -38,10 +40,9 @@ std::optional<std::int64_t> ranks_per_host(const std::vector<std::string>& hosts
 
 /// What is known of the processes of a launcher; of one that is alone nothing.
 struct LaunchedRanks {
-  std::optional<int> threads;            // of each
-  std::optional<std::int64_t> number;    // of all
-  std::optional<std::int64_t> per_host;  // where it is the same for all
-  std::vector<std::string> hosts;        // by rank
+  config::KnownRanks known;
+  std::optional<std::int64_t> number;  // of all
+  std::vector<std::string> hosts;      // by rank
   std::string warning;
 };
 
@@ -50,11 +51,13 @@ LaunchedRanks look_at_ranks(comm::Together& together) {
   if (world == nullptr) return {};
   comm::ThreadAdvice advice = comm::advise_threads(*world);
   std::vector<std::string> hosts = together.gather(comm::own_placement().host);
-  return {advice.threads, static_cast<std::int64_t>(world->size()), ranks_per_host(hosts),
-          std::move(hosts), std::move(advice.warning)};
+  return {{advice.threads, ranks_per_host(hosts)},
+          static_cast<std::int64_t>(world->size()),
+          std::move(hosts),
+          std::move(advice.warning)};
 }
 
-/// Configuration and data, before the job is made of them.
+/// Configuration and data, before the run is settled.
 struct Given {
   config::Config config;
   std::unique_ptr<const data::Source> source;
@@ -62,18 +65,14 @@ struct Given {
   std::vector<std::string> notes;
 };
 
-/// What is known of the ranks is written where the configuration leaves it open.
 Given read_given(const TrainArguments& arguments, const LaunchedRanks& ranks) {
   const Stopwatch reading;
-  Given given{job::load_config(arguments.config), nullptr, {}, {}};
-  if (ranks.threads && given.config.threads == 0) given.config.threads = *ranks.threads;
-  plan::PipelineSpec& pipeline = given.config.plan.pipeline;
-  if (pipeline.stages > 1 && !pipeline.reshard.ranks_per_host)
-    pipeline.reshard.ranks_per_host = ranks.per_host;
-  given.source = job::load_data(given.config);
-  given.notes = settle_prompt(given.config, *given.source);
-  given.reading_time = format_duration(reading.seconds());
-  return given;
+  const config::Config asked = config::with_ranks(job::load_config(arguments.config), ranks.known);
+  std::unique_ptr<const data::Source> source = job::open_data(asked);
+  const config::Config config = config::with_model(asked, job::model_of(asked, source.get()));
+  SettledPrompt prompt = settle_prompt(config, *source);
+  return {config::with_prompt(config, prompt.text), std::move(source),
+          format_duration(reading.seconds()), std::move(prompt.notes)};
 }
 
 /// The grid that the configuration leaves to the planner: that of the run which goes on, if it had
@@ -88,11 +87,10 @@ job::ChosenGrid find_grid(const TrainArguments& arguments, const config::Config&
   return job::choose_grid(config, there.ranks, job::machine_of(config, there));
 }
 
-/// Where the grid is the planner's: the first process chooses, and all take it. Texts are that
-/// one's.
-job::ChosenGrid settle_grid(const TrainArguments& arguments, config::Config& config,
-                            comm::Together& together) {
-  if (!config.open_axes.any()) return {};
+/// Where the grid is the planner's: the first process chooses, and says it to all.
+std::optional<job::ChosenGrid> choose_grid(const TrainArguments& arguments,
+                                           const config::Config& config, comm::Together& together) {
+  if (!config.open_axes.any()) return std::nullopt;
   comm::World* const world = together.world();
   job::ChosenGrid chosen;
   together.first([&] {
@@ -102,66 +100,71 @@ job::ChosenGrid settle_grid(const TrainArguments& arguments, config::Config& con
             : job::RanksThere{static_cast<std::int64_t>(world->size()), together.ranks_here(0)};
     chosen = find_grid(arguments, config, there);
   });
-  const std::string own = together.is_first() ? job::to_text(chosen) : "";
-  job::settle_grid(config, job::grid_of_text(together.gather(own).front()));
   return chosen;
 }
 
-/// Plans and compiles.
-PreparedRun make_run(const TrainArguments& arguments, Given given,
-                     std::optional<std::int64_t> ranks) {
-  const Stopwatch compiling;
-  config::refuse_signals(given.config);
-  PreparedRun run;
-  run.job = job::make_job(std::move(given.config), job::Graphs::of_run, ranks);
-  job::require_device(run.job);
-  train::check_trace(run.job.config.train.steps, arguments.trace);
-  run.source = std::move(given.source);
-  run.reading_time = std::move(given.reading_time);
-  run.compiling_time = format_duration(compiling.seconds());
-  run.notes = std::move(given.notes);
-  return run;
+/// All processes settle the same run. What the first one has chosen goes to them as YAML.
+config::Settled settle(const Given& given, const std::optional<job::ChosenGrid>& chosen,
+                       std::optional<std::int64_t> ranks, comm::Together& together) {
+  const job::Known known{.data = given.source.get(), .ranks = ranks};
+  if (!chosen) return together.all([&] { return job::settle(given.config, known); });
+  const std::string own =
+      together.is_first() ? config::grid_yaml(config::with_choice(given.config, *chosen)) : "";
+  const std::string grid = together.gather(own).front();
+  return together.all(
+      [&] { return job::settle(config::with_grid_yaml(given.config, grid), known); });
 }
 
 /// Finds the fastest kernels where the run wants that, and says so before it measures.
-job::FoundKernels find_kernels(const TrainArguments& arguments, const job::Job& job,
-                               screen::Log& log) {
+job::FoundKernels find_kernels(const TrainArguments& arguments, const job::Preparation& run,
+                               int gpu, screen::Log& log) {
   const bool may_go_on = !arguments.overwrite && arguments.resume.how != "never";
   const job::KernelSources sources{
-      .kept = may_go_on ? join_path(job.config.dir, rundir::RunFiles::kernel_table) : "",
-      .cache_folder = job::cache_folder(arguments.variable)};
+      .kept = may_go_on ? join_path(run.config().dir, rundir::RunFiles::kernel_table) : "",
+      .cache_folder = job::cache_folder(arguments.variable),
+      .gpu = gpu};
   log.status("finding the fastest kernels for this run; once a machine and shape, at most 10 s");
-  job::FoundKernels found = job::find_kernels(job, sources);
+  job::FoundKernels found = job::find_kernels(run, sources);
   log.status("");
   return found;
 }
 
 /// The first process finds a table for all. Where CPUs, threads or GPUs differ, what is fastest on
 /// one is not on another, and all take the built-in table.
-void settle_kernels(const TrainArguments& arguments, PreparedRun& run, screen::Log& log,
-                    comm::Together& together) {
-  if (arguments.dry_run || !job::wants_kernels(run.job)) return;
-  const std::vector<std::string> machines = together.gather(job::place_of_kernels(run.job));
-  if (std::ranges::any_of(machines, [&](const auto& one) { return one != machines.front(); })) {
-    if (together.is_first())
-      run.kernels.warnings = {
-          "ranks compute on different CPUs or GPUs, or with different numbers of threads: "
-          "run.kernel_table: auto is the built-in table for them"};
-    return;
-  }
-  together.first([&] { run.kernels = find_kernels(arguments, run.job, log); });
-  const std::string table = together.gather(run.kernels.table).front();
-  if (!table.empty()) together.each([&] { job::use_kernels(run.job, table); });
+job::FoundKernels find_kernels(const TrainArguments& arguments, const job::Preparation& run,
+                               int gpu, screen::Log& log, comm::Together& together) {
+  if (arguments.dry_run || !job::wants_kernels(run)) return {};
+  const std::vector<std::string> machines = together.gather(job::place_of_kernels(run));
+  if (std::ranges::any_of(machines, [&](const auto& one) { return one != machines.front(); }))
+    return {.table = {},
+            .origin = {},
+            .warnings = {"ranks compute on different CPUs or GPUs, or with different numbers of "
+                         "threads: run.kernel_table: auto is the built-in table for them"}};
+  job::FoundKernels found;
+  together.first([&] { found = find_kernels(arguments, run, gpu, log); });
+  found.table = together.gather(found.table).front();
+  return found;
 }
 
-/// Compiles the job again where it needs more memory than a rank of some host has, and the limit is
-/// left open.
-void fit_memory(job::Job& job, comm::Together& together) {
-  if (job.config.plan.memory_limit) return;
-  const std::int64_t needed = job.bundle().persistent_bytes + job.bundle().transient_bytes;
-  const std::int64_t share = together.least(
-      job::memory_share(job, together.ranks_here(job.ranks()), job::checkpoint_copy_bytes(job)));
-  if (needed > share) job::compile_within(job, share);
+/// What is found out on the machines, the same on all processes but for the GPU of each.
+struct Found {
+  job::FoundHere here;
+  job::FoundKernels kernels;  // with its texts on the first process
+};
+Found look_here(const TrainArguments& arguments, const job::Preparation& run,
+                comm::Together& together, screen::Log& log) {
+  Found found{run.nothing_found(), {}};
+  found.here.gpu = job::place_gpus(run.planned(), run.device(), together);
+  found.kernels =
+      find_kernels(arguments, run, found.here.gpu ? found.here.gpu->index : 0, log, together);
+  if (!found.kernels.table.empty()) found.here.kernel_table = found.kernels.table;
+  const job::GpuPlace gpu =
+      found.here.gpu.value_or(job::GpuPlace{.index = 0, .ranks = run.planned().ranks()});
+  if (!run.config().plan.memory_limit)
+    found.here.memory_bytes = together.least(job::memory_share(
+        run.device() == job::Device::cuda ? &gpu : nullptr,
+        together.ranks_here(run.planned().ranks()), job::checkpoint_copy_bytes(run)));
+  return found;
 }
 
 /// All processes have the same job, which comes to its end.
@@ -180,19 +183,33 @@ void check(const PreparedRun& run, const TrainArguments& arguments, comm::Togeth
 
 }  // namespace
 
-PreparedRun prepare_run(const TrainArguments& arguments, comm::Together& together,
-                        screen::Log& log) {
+PreparedRun prepare_run(const TrainArguments& arguments, comm::Together& together, screen::Log& log,
+                        const compile::PassOptions& passes) {
   const LaunchedRanks ranks = look_at_ranks(together);
-  Given given;
-  together.each([&] { given = read_given(arguments, ranks); });
+  Given given = together.all([&] { return read_given(arguments, ranks); });
   together.set_patience(watchdog_s(given.config));
-  job::ChosenGrid grid = settle_grid(arguments, given.config, together);
-  PreparedRun run;
-  together.each([&] { run = make_run(arguments, std::move(given), ranks.number); });
-  run.grid = std::move(grid);
-  job::settle_gpus(run.job, together);
-  settle_kernels(arguments, run, log, together);
-  fit_memory(run.job, together);
+  const std::optional<job::ChosenGrid> grid = choose_grid(arguments, given.config, together);
+  config::Settled settled = settle(given, grid, ranks.number, together);
+  const Stopwatch compiling;
+  std::optional<job::Preparation> preparation;
+  together.each([&] {
+    config::refuse_signals(settled.config());
+    preparation.emplace(std::move(settled), job::HowToPrepare{.passes = passes});
+    job::require_device(preparation->device());
+    train::check_trace(preparation->config().train.steps, arguments.trace);
+  });
+  Found found = look_here(arguments, *preparation, together, log);
+  PreparedRun run{.source = std::move(given.source),
+                  .job = together.all([&] { return preparation->finish(found.here); }),
+                  .grid = grid.value_or(job::ChosenGrid()),
+                  .kernels = std::move(found.kernels),
+                  .facts = {},
+                  .peak = {},
+                  .predicted = {},
+                  .reading_time = std::move(given.reading_time),
+                  .compiling_time = format_duration(compiling.seconds()),
+                  .notes = std::move(given.notes),
+                  .warnings = {}};
   run.facts = {.ranks = static_cast<std::size_t>(run.job.ranks()),
                .are_processes = ranks.number.has_value(),
                .threads_per_rank = run.job.target.threads,

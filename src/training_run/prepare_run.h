@@ -35,9 +35,9 @@ struct PreparedRun {
 
 /// All processes call together. The first one alone chooses a grid, measures kernels and predicts a
 /// step. Errors: those of whatever is read, planned, compiled, proved or compared, on all
-/// processes.
-PreparedRun prepare_run(const TrainArguments& arguments, comm::Together& together,
-                        screen::Log& log);
+/// processes. `passes`: who looks on while it is compiled.
+PreparedRun prepare_run(const TrainArguments& arguments, comm::Together& together, screen::Log& log,
+                        const compile::PassOptions& passes = {});
 
 /// Seconds without progress after which a run with this configuration ends.
 double watchdog_s(const config::Config& config);

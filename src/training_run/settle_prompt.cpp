@@ -27,23 +27,24 @@ bool has_ids(const data::Tokenizer& tokenizer, const std::string& text) {
 
 }  // namespace
 
-std::vector<std::string> settle_prompt(config::Config& config, const data::Source& source) {
-  std::vector<std::string> notes;
-  generate::SampleSpec& sample = config.sample;
-  if (sample.tokens == 0) return notes;
+SettledPrompt settle_prompt(const config::Config& config, const data::Source& source) {
+  generate::SampleSpec sample = config.sample_spec();
+  SettledPrompt settled{sample.prompt};
+  if (sample.tokens == 0) return settled;
   const data::Tokenizer& tokenizer = *source.tokenizer();
   if (!is_set(config) && !has_ids(tokenizer, sample.prompt)) {
     const std::string usual = json_quoted(sample.prompt);
     sample.prompt = source.beginning();
-    notes.push_back(
+    settled.notes.push_back(
         format("samples begin with {}: the text has no {}, the default of sample.prompt; set "
                "sample.prompt for another beginning, or sample.tokens: 0 for no sample",
                json_quoted(sample.prompt), usual));
   }
   if (const auto cut = generate::cut_of_prompt(
           sample, tokenizer, model::longest_text(config.model()), "sample.prompt"))
-    notes.push_back(*cut);
-  return notes;
+    settled.notes.push_back(*cut);
+  settled.text = sample.prompt;
+  return settled;
 }
 
 }  // namespace fourfold::training_run

@@ -15,14 +15,15 @@ namespace {
 
 Row data_row(const job::Job& job, const data::Source& source) {
   const plan::Batching& b = job.plan.batching;
-  const std::int64_t read = job.config.train.steps * b.global_batch * b.length;
+  const std::int64_t read = job.settled.config().train.steps * b.global_batch * b.length;
   const std::int64_t all = source.num_train();
   const std::string apart = source.validation_name();
-  return {"data",
-          format("{} {} to train on, {}{} to validate; {} read {} = {:.3g} epochs",
-                 format_grouped(all), source.unit().plural, format_grouped(source.num_validation()),
-                 apart.empty() ? "" : " of " + apart, counted(job.config.train.steps, "step"),
-                 format_grouped(read), static_cast<double>(read) / static_cast<double>(all))};
+  return {
+      "data",
+      format("{} {} to train on, {}{} to validate; {} read {} = {:.3g} epochs", format_grouped(all),
+             source.unit().plural, format_grouped(source.num_validation()),
+             apart.empty() ? "" : " of " + apart, counted(job.settled.config().train.steps, "step"),
+             format_grouped(read), static_cast<double>(read) / static_cast<double>(all))};
 }
 
 Row host_row(const job::Job& job, const HostFacts& host, std::size_t ranks_here) {
@@ -81,7 +82,7 @@ Rows startup_rows(const job::Job& job, const data::Source& source, const rundir:
                   std::size_t ranks_here) {
   Rows rows = job::summary_rows(job);
   rows.push_back(data_row(job, source));
-  const bool is_made_up = data::row_of(job.config.data.format).is_made_up;
+  const bool is_made_up = data::row_of(job.settled.config().data.format).is_made_up;
   if (!is_made_up && !source.read_as().empty())
     rows.push_back({"read as", source.read_as() + "; data.format names another"});
   if (facts.ranks > 1) rows.push_back(ranks_row(facts, ranks_here));

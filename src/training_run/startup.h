@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "data/source.h"
 #include "job/find_kernels.h"
 #include "job/job.h"
 #include "job/peak.h"

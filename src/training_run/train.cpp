@@ -59,8 +59,8 @@ std::string stopped_text(const TrainArguments& arguments, const config::Config& 
 void show_start(const TrainArguments& arguments, const PreparedRun& run, std::size_t ranks_here,
                 const rundir::StartRequest& request, const rundir::RunStart& start,
                 screen::Log& log) {
-  log.set_level(screen::log_level(run.job.config.log_level));
-  log.debug(format("configuration and data read in {}, planned and compiled in {}",
+  log.set_level(screen::log_level(run.job.settled.config().log_level));
+  log.debug(format("configuration and data read in {}, planned, kernels found and compiled in {}",
                    run.reading_time, run.compiling_time));
   log.info(screen::to_text(
       startup_rows(run.job, *run.source, run.facts, run.peak, run.kernels, ranks_here),
@@ -69,13 +69,13 @@ void show_start(const TrainArguments& arguments, const PreparedRun& run, std::si
   for (const std::string& note : run.notes) log.warn(note);
   for (const std::string& warning : run.source->warnings()) log.warn(warning);
   for (const std::string& warning : run.kernels.warnings) log.warn(warning);
-  if (const auto warning = warning_of_averages(run.job.config)) log.warn(*warning);
+  if (const auto warning = warning_of_averages(run.job.settled.config())) log.warn(*warning);
   if (start.point) {
     for (const checkpoint::Refused& refused : start.point->refused)
       log.warn(format("a newer checkpoint is damaged and passed over: {}", refused.why));
     log.info(format("going on from step {} of {}: {}\n", start.point->found.manifest.step,
-                    run.job.config.train.steps, start.point->found.path));
-    const bool is_at_end = start.point->found.manifest.step >= run.job.config.train.steps;
+                    run.job.settled.config().train.steps, start.point->found.path));
+    const bool is_at_end = start.point->found.manifest.step >= run.job.settled.config().train.steps;
     if (is_at_end && start.weights_fault)
       log.warn(format("the final weights are written again: {}", *start.weights_fault));
   }
@@ -97,25 +97,26 @@ std::unique_ptr<rundir::RunLock> lock_run(const TrainArguments& arguments,
 
 /// True unless the text is missing that the model writes at the end.
 bool has_sample(const job::Job& job) {
-  return job.config.sample.tokens == 0 ||
-         file_exists(join_path(job.config.dir, rundir::RunFiles::sample));
+  return job.settled.config().sample.tokens == 0 ||
+         file_exists(join_path(job.settled.dir(), rundir::RunFiles::sample));
 }
 
 /// What the run wants of its folder.
 rundir::StartRequest request_of(const TrainArguments& arguments, const PreparedRun& run) {
   const job::Job& job = run.job;
-  const train::CheckpointSpec& spec = job.config.train.checkpoint;
+  const train::CheckpointSpec& spec = job.settled.config().train.checkpoint;
   const checkpoint::JobState whole(job.programs);
   const auto check_point = [&](const rundir::ResumePoint& point, bool is_own) {
     const std::int64_t step = point.found.manifest.step;
-    job::check_start(point.found, job, *run.source,
-                     {.overrides = arguments.resume.overrides,
-                      .stop_at = arguments.stop_at,
-                      .is_complete = !is_own || (!point.found.manifest.untold &&
-                                                 rundir::has_final_weights(job.config.dir, step) &&
-                                                 has_sample(job))});
+    job::check_start(
+        point.found, job, *run.source,
+        {.overrides = arguments.resume.overrides,
+         .stop_at = arguments.stop_at,
+         .is_complete =
+             !is_own || (!point.found.manifest.untold &&
+                         rundir::has_final_weights(job.settled.dir(), step) && has_sample(job))});
   };
-  return {.dir = job.config.dir,
+  return {.dir = job.settled.dir(),
           .how = arguments.resume.how,
           .overwrites = arguments.overwrite,
           .is_dry = arguments.dry_run,
@@ -126,7 +127,8 @@ rundir::StartRequest request_of(const TrainArguments& arguments, const PreparedR
           .check_point = check_point,
           .check_older =
               [&](const checkpoint::Manifest& manifest) {
-                job::check_resumable(manifest, job.config, *run.source, arguments.resume.overrides);
+                job::check_resumable(manifest, job.settled.config(), *run.source,
+                                     arguments.resume.overrides);
               },
           .check_beginning = [&] { check_initial_model(job, *run.source); }};
 }
@@ -173,9 +175,9 @@ comm::LaunchOptions first_options(const TrainArguments& arguments, HeldLock& loc
 /// What the watch goes by from the first step on. A process that ends at once leaves no lock.
 comm::LaunchOptions launch_options(const TrainArguments& arguments, const job::Job& job,
                                    screen::Log& log, HeldLock& lock) {
-  return {.watchdog_s = watchdog_s(job.config),
-          .status_folder = join_path(job.config.dir, rundir::RunFiles::status),
-          .bind_to_cores = job.config.bind_to_cores && job.device == job::Device::cpu,
+  return {.watchdog_s = watchdog_s(job.settled.config()),
+          .status_folder = join_path(job.settled.dir(), rundir::RunFiles::status),
+          .bind_to_cores = job.settled.config().bind_to_cores && job.device == job::Device::cpu,
           .flush =
               [&] {
                 log.status("");
@@ -253,7 +255,7 @@ std::string train_together(const TrainArguments& arguments, comm::StopRequest& s
             world == nullptr ? std::int64_t{0} : static_cast<std::int64_t>(world->rank().index());
         if (train_rank(shared, job::bundle_of(run.job, rank), world)) was_stopped = true;
       });
-  return was_stopped ? stopped_text(arguments, run.job.config) : std::string();
+  return was_stopped ? stopped_text(arguments, run.job.settled.config()) : std::string();
 }
 
 void train_threads(const TrainArguments& arguments) {

@@ -51,9 +51,9 @@ namespace {
 /// Writes the weights after so many steps.
 void save_weights(const job::Job& job, std::int64_t steps, run::Executor& executor,
                   comm::World* world) {
-  checkpoint::save_model(job.config.dir, checkpoint::JobState(job.programs),
+  checkpoint::save_model(job.settled.dir(), checkpoint::JobState(job.programs),
                          [&](const program::Buffer& b) { return executor.read(b); }, world,
-                         {.max_file_bytes = job.config.weights_file_mib << 20,
+                         {.max_file_bytes = job.settled.config().weights_file_mib << 20,
                           .metadata = {{"step", format("{}", steps)}}});
 }
 
@@ -62,8 +62,8 @@ struct Observers {
   Observers(const job::Job& job, const train::RunFacts& facts, const std::string& shared_cores,
             screen::Log& log, std::span<train::Observer* const> more,
             train::MetricsFile::Existing existing)
-      : console(log, job.config.train_spec(), facts),
-        metrics(join_path(job.config.dir, rundir::RunFiles::metrics), existing,
+      : console(log, job.settled.train(), facts),
+        metrics(join_path(job.settled.dir(), rundir::RunFiles::metrics), existing,
                 [&log](const std::string& text) { log.warn(text); }),
         summary(facts, shared_cores),
         all{&console, &metrics, &summary} {
@@ -77,7 +77,7 @@ struct Observers {
 };
 
 std::string sample_path(const job::Job& job) {
-  return join_path(job.config.dir, rundir::RunFiles::sample);
+  return join_path(job.settled.dir(), rundir::RunFiles::sample);
 }
 
 /// All ranks compute the sample together, the first one prints it and returns it. Nothing is
@@ -85,7 +85,7 @@ std::string sample_path(const job::Job& job) {
 std::optional<std::string> show_sample(const job::Job& job, const data::Source& source,
                                        run::Executor& executor, const comm::World* world,
                                        const train::Checkpoints& checkpoints) {
-  const generate::SampleSpec spec = job.config.sample_spec();
+  const generate::SampleSpec spec = job.settled.sample();
   if (spec.tokens == 0) return "";
   train::StopLooks looks(checkpoints);
   const auto must_end = [&] { return looks.must_end(); };
@@ -114,10 +114,10 @@ std::optional<std::string> show_sample(const job::Job& job, const data::Source& 
 /// The texts that the model writes between steps, prompt and all.
 void add_samples(train::Course& course, const job::Job& job, const data::Source& source,
                  run::Executor& executor) {
-  course.sample_interval = job.config.sample.interval;
+  course.sample_interval = job.settled.config().sample.interval;
   course.write_sample = [&job, &source, &executor,
                          &checkpoints = *course.checkpoints]() -> std::optional<std::string> {
-    const generate::SampleSpec spec = job.config.sample_spec();
+    const generate::SampleSpec spec = job.settled.sample();
     train::StopLooks looks(checkpoints);
     const generate::Writing writing =
         generate::generate(spec, *source.tokenizer(), executor, {}, 0, generate::Cache::keep,
@@ -131,21 +131,21 @@ void add_samples(train::Course& course, const job::Job& job, const data::Source&
 /// last step, and not because it was told to.
 void say_where(const TrainingRun& run, std::int64_t steps, bool ended_early) {
   const job::Job& job = run.job;
-  const std::string& dir = job.config.dir;
+  const std::string& dir = job.settled.dir();
   Rows rows = {{"weights", run.arguments.no_weights ? "not written"
                                                     : checkpoint::find_model(dir).value_or(dir)},
                {"metrics", join_path(dir, rundir::RunFiles::metrics)},
                {"log", join_path(dir, rundir::RunFiles::log)},
                {"again", format("sh {} --set run.dir=DIR",
                                 rundir::shell_quoted(join_path(dir, rundir::RunFiles::command)))}};
-  if (job.config.sample.tokens > 0)
+  if (job.settled.config().sample.tokens > 0)
     rows.push_back(
         {"write more", format("fourfold generate {} --prompt \"...\"", rundir::shell_quoted(dir))});
-  if (steps < job.config.train.steps && !ended_early)
+  if (steps < job.settled.config().train.steps && !ended_early)
     rows.push_back({"go on", format("the same command with another --stop-at, or without, for the "
                                     "other {} of {}",
-                                    format_grouped(job.config.train.steps - steps),
-                                    counted(job.config.train.steps, "step"))});
+                                    format_grouped(job.settled.config().train.steps - steps),
+                                    counted(job.settled.config().train.steps, "step"))});
   std::string text = "\n" + screen::to_text(rows, run.log.columns());
   text.pop_back();
   run.log.info(text);
@@ -163,10 +163,10 @@ std::string grid_words(const Mesh& mesh) {
 /// What every checkpoint of the run says.
 checkpoint::Manifest checkpoint_facts(const TrainingRun& run) {
   checkpoint::Manifest facts;
-  facts.seed = run.job.config.seed;
+  facts.seed = run.job.settled.config().seed;
   const job::BuildInfo build = job::build_info();
   facts.version = format("Fourfold {} ({})", build.version, build.commit);
-  facts.config = config::resolved_yaml(run.job.config);
+  facts.config = config::resolved_yaml(run.job.settled.config());
   facts.data = run.source.fingerprint();
   if (const data::Tokenizer* tokenizer = run.source.tokenizer())
     facts.tokenizer = tokenizer->to_text();
@@ -183,7 +183,7 @@ train::TrainResult train_and_tell(const TrainingRun& run, const train::RunFacts&
   using Existing = train::MetricsFile::Existing;
   Observers observers(run.job, facts, run.shared_cores, run.log, more,
                       run.start.is_own ? Existing::keep : Existing::replace);
-  const train::TrainResult result = train::train(run.job.config.train_spec(), facts, executor,
+  const train::TrainResult result = train::train(run.job.settled.train(), facts, executor,
                                                  run.source, observers.all, world, course);
   if (run.peak && observers.summary.exceeds_peak())
     job::doubt_peak(*run.peak, run.arguments.variable);
@@ -192,7 +192,7 @@ train::TrainResult train_and_tell(const TrainingRun& run, const train::RunFacts&
         format("\nthe validation loss has not fallen in {} "
                "(eval.early_stopping): the run ends after step {}; it was lowest, {:.4f}, "
                "after step {}",
-               counted(run.job.config.train.early_stopping, "evaluation"), result.steps,
+               counted(run.job.settled.config().train.early_stopping, "evaluation"), result.steps,
                result.best_val_loss, result.best_step));
   const std::optional<StepBeside> step = beside == nullptr ? std::nullopt : beside->result();
   run.log.info("\n" + observers.summary.text(run.log.columns(), run.log.is_unicode(),
@@ -202,9 +202,9 @@ train::TrainResult train_and_tell(const TrainingRun& run, const train::RunFacts&
 
 void start_tensorboard(std::optional<interop::TensorboardLog>& tensorboard, const job::Job& job,
                        std::int64_t first_step, screen::Log& log) {
-  tensorboard.emplace(real_files(), join_path(job.config.dir, rundir::RunFiles::tensorboard),
+  tensorboard.emplace(real_files(), join_path(job.settled.dir(), rundir::RunFiles::tensorboard),
                       first_step, [&log](const std::string& text) { log.warn(text); });
-  tensorboard->text("run/config", interop::as_block(config::resolved_yaml(job.config)));
+  tensorboard->text("run/config", interop::as_block(config::resolved_yaml(job.settled.config())));
   tensorboard->text("run/plan",
                     interop::as_block(without_styles(screen::to_text(job::summary_rows(job)))));
 }
@@ -233,7 +233,7 @@ std::optional<checkpoint::Found> bring_back(const TrainingRun& run, checkpoint::
 rundir::RunTexts texts_of(const TrainingRun& run) {
   const job::Job& job = run.job;
   const data::Source& source = run.source;
-  return {.config = config::shown_yaml(job.config),
+  return {.config = config::shown_yaml(job.settled.config()),
           .plan = without_styles(screen::to_text(job::summary_rows(job))) + "\n" +
                   plan::to_text(job.plan, job.graphs),
           .grids = run.grids,
@@ -245,7 +245,7 @@ rundir::RunTexts texts_of(const TrainingRun& run) {
 
 /// On the first rank, once all that can fail has worked: the folder becomes this run's.
 rundir::Session open_run(const TrainingRun& run, const std::optional<checkpoint::Found>& origin) {
-  const std::string& dir = run.job.config.dir;
+  const std::string& dir = run.job.settled.dir();
   const rundir::Session session = rundir::open_run_directory(
       run.request, run.start, origin, run.facts, texts_of(run), run.arguments.variable);
   run.log.keep(join_path(dir, rundir::RunFiles::log),
@@ -269,7 +269,7 @@ void write_prediction(const TrainingRun& run, const StepsBeside& beside) {
   const std::optional<StepBeside> step = beside.result();
   if (!step) return;
   try {
-    write_file_atomic(join_path(run.job.config.dir, rundir::RunFiles::prediction),
+    write_file_atomic(join_path(run.job.settled.dir(), rundir::RunFiles::prediction),
                       to_json(*step).dump() + "\n");
   } catch (const UserError& error) {
     run.log.warn(error.what());
@@ -288,14 +288,14 @@ bool finish(const TrainingRun& run, std::int64_t steps, run::Executor& executor,
   std::optional<std::string> sample;
   if (!result.was_stopped) sample = show_sample(run.job, run.source, executor, world, checkpoints);
   if (!sample) {
-    if (is_first(world)) outcome.stopped(steps, run.job.config.train.steps);
+    if (is_first(world)) outcome.stopped(steps, run.job.settled.config().train.steps);
     return true;
   }
   if (tensorboard && !sample->empty())
     tensorboard->text("samples/text", interop::as_block(*sample));
   if (!is_first(world)) return false;
   say_where(run, steps, result.ended_early);
-  outcome.done(steps, run.job.config.train.steps);
+  outcome.done(steps, run.job.settled.config().train.steps);
   return false;
 }
 
@@ -310,7 +310,7 @@ void add_timeline(const TrainingRun& run, StepsBeside& beside, const trace::Time
 
 /// `beside`: null where nothing was predicted.
 train::TraceSpec trace_spec(const TrainingRun& run, StepsBeside* beside) {
-  const std::string& dir = run.job.config.dir;
+  const std::string& dir = run.job.settled.dir();
   const std::string path = join_path(dir, rundir::RunFiles::trace);
   return {.num_steps = run.arguments.trace,
           .path = path,
@@ -340,7 +340,7 @@ train::RunFacts facts_of(const job::Job& job, const CountUnit& unit,
   facts.unit = unit;
   facts.items_per_step = b.global_batch * b.length;
   facts.model_flops_per_step =
-      model::model_flops_per_step(job.config.model(), b.global_batch, b.length);
+      model::model_flops_per_step(job.settled.model(), b.global_batch, b.length);
   if (const auto again = job::recomputed_flops_per_step(job))
     facts.hardware_flops_per_step = facts.model_flops_per_step + *again;
   facts.memory_bytes = job.bundle().persistent_bytes + job.bundle().transient_bytes +
@@ -362,14 +362,14 @@ bool train_rank(const TrainingRun& run, const program::Bundle& bundle, comm::Wor
   StepsBeside* const watch = beside ? &*beside : nullptr;
   std::optional<train::Tracing> tracing;
   if (run.arguments.trace > 0) tracing.emplace(trace_spec(run, watch), executor, world);
-  checkpoint::Store store = rundir::store_of(job.config.dir);
+  checkpoint::Store store = rundir::store_of(job.settled.dir());
   const std::optional<checkpoint::Found> origin = bring_back(run, store, executor, world);
   const std::int64_t first_step = origin ? origin->manifest.step : 0;
-  if (origin && job::has_same_validation(origin->manifest, job.config, run.source))
+  if (origin && job::has_same_validation(origin->manifest, job.settled.config(), run.source))
     facts.best = best_of(origin->manifest);
   std::optional<rundir::Session> session;
   if (is_first(world)) session = open_run(run, origin);
-  train::Checkpoints checkpoints(job.config.train.checkpoint, store, executor, world,
+  train::Checkpoints checkpoints(job.settled.config().train.checkpoint, store, executor, world,
                                  checkpoint_facts(run), run.stop.flag(),
                                  {[&](const std::string& text) { run.log.info(text); },
                                   [&](const std::string& text) { run.log.warn(text); }});
@@ -380,23 +380,24 @@ bool train_rank(const TrainingRun& run, const program::Bundle& bundle, comm::Wor
     checkpoints.set_origin(*origin);
     course.untold = origin->manifest.untold;
   }
-  if (!job.config.init_from.empty()) course.after_init = [&] { load_initial_model(job, executor); };
+  if (!job.settled.config().init_from.empty())
+    course.after_init = [&] { load_initial_model(job, executor); };
   std::optional<interop::TensorboardLog> tensorboard;
-  if (is_first(world) && job.config.tensorboard)
+  if (is_first(world) && job.settled.config().tensorboard)
     start_tensorboard(tensorboard, job, first_step, run.log);
   std::vector<train::Observer*> observers;
   if (tracing) observers.push_back(&*tracing);
   if (tensorboard) observers.push_back(&*tensorboard);
   if (beside) observers.push_back(&*beside);
   if (is_first(world))
-    rundir::Outcome(run.arguments.variable).begin(first_step, job.config.train.steps);
+    rundir::Outcome(run.arguments.variable).begin(first_step, job.settled.config().train.steps);
   train::TrainResult result;
-  if (origin && !course.untold && job::is_over(origin->manifest, job.config)) {
+  if (origin && !course.untold && job::is_over(origin->manifest, job.settled.config())) {
     run.log.info("all steps are done; what is missing is written now");
     result.ended_early = true;  // also where the last of all steps was not reached
   } else if (!is_first(world)) {
-    result = train::train(job.config.train_spec(), facts, executor, run.source, observers, world,
-                          course);
+    result =
+        train::train(job.settled.train(), facts, executor, run.source, observers, world, course);
   } else {
     run.log.debug(
         format("memory, kernels and streams ready in {}", format_duration(binding.seconds())));

@@ -69,7 +69,7 @@ void read_folder(const std::string& dir) {
   require(rundir::led_to_last(sessions).size() <= sessions.size(), "no session is there twice");
   try_reading([&] { rundir::trajectory(sessions); });
   if (!sessions.empty()) try_reading([&] { rundir::repeat_text(sessions); });
-  try_reading([&] { job::load_file_or_run(dir); });
+  try_reading([&] { job::load_config({.files = {dir}, .sets = {}}, job::Takes::runs); });
   const rundir::LockHolder own =
       rundir::this_holder([](const std::string&) { return std::nullopt; });
   try_reading([&] { rundir::require_unlocked(dir, own, false); });

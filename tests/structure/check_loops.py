@@ -22,7 +22,7 @@ LOOPS = {
     "src/data/tokenizer_files.cpp: look_for": f"{ENDS}, or {START}",
     "src/generate/generate.cpp: generate": f"asked before each token while a run trains; `generate` is {ENDS}",
     "src/generate/pictures.cpp: make": ENDS,
-    "src/job/config_source.cpp: load_files_or_run": f"{ENDS}, or {START}",
+    "src/job/config_source.cpp: load_config": f"{ENDS}, or {START}",
     "src/rundir/value_spans.cpp: held_configs": f"{ENDS}, or {START}",
     "src/train/evaluate.cpp: evaluate": f"asked before each batch while a run trains; `eval` is {ENDS}",
     "src/train/picture_bound.cpp: bound_of_pictures": ENDS,

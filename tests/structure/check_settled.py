@@ -10,21 +10,21 @@ SECTIONS = {"plan": "plan_spec()", "data": "data_spec()", "train": "train_spec()
 # A section as a whole: no member of it is asked for, and no reference is bound to it to set its keys.
 WHOLE = re.compile(r"\b(?:config|stored|earlier|trained|wanted)\.(%s)\b(?!\.|\s*=[^=])" % "|".join(SECTIONS))
 SETS_KEYS = re.compile(r"\b\w+Spec& \w+ = ")
-# Functions that change what they are given. The list only gets shorter: a run is settled by one function, then const.
-CHANGES = re.compile(r"\b(\w+)\([^()]*(?<!const )\b(?:config::Config|job::Job|Job|plan::Plan|Plan)& ?\w*[,)]")
+# Functions that change what they are given. None is outside the room of the configuration.
+CHANGES = re.compile(r"\b(\w+)\([^()]*(?<!const )\b(?:config::Config|config::Settled|job::Job|Job|plan::Plan|Plan)& ?\w*[,)]")
 CONST = re.compile(r"\bconst (?:\w+::)*(?:Config|Job|Plan)&")
-MAY_CHANGE = {
-    "src/cli/bench_step": ("take_kernels",),
-    "src/cli/settle_grid": ("settle_open_grid",),
-    "src/job/device": ("settle_gpus",),
-    "src/job/job": ("compile_again", "compile_within", "load_data", "resolve_model", "use_kernels"),
-    "src/job/open_grid": ("settle_grid",),
-    "src/job/plan_report": ("void",),  # what each switch does to a copy of the plan
-    "src/plan/plan": ("limit_warm_ups", "take_options"),
-    "src/plan/plan_stages": ("add_mesh", "limit_warm_ups", "set_orders"),
-    "src/rundir/trained_model": ("use_kernels_of_cpu",),
-    "src/training_run/prepare_run": ("fit_memory", "settle_grid"),
-    "src/training_run/settle_prompt": ("settle_prompt",),
+# A declaration or a definition of a function that returns a configuration, a settled run or a plan, perhaps with the reason why there is none.
+RETURNS = re.compile(
+    r"(?:\bstd::(?:variant|optional)<)?\b(config::Config|config::Settled|(?:plan::)?Plan|(?:plan::)?PlannedModel)"
+    r"(?:, [\w:]+)?>? (\w+)\(")
+# Where they come from, outside the room of the configuration: at most five functions, and of plans those that a header offers.
+MOST_SOURCES = 5
+SOURCES = {
+    "load_config": "the files of a command; what it refuses names grids that would do",
+    "settle": "the one function that settles a run",
+    "settle_to_look": "the same for commands that look at a run, and say which grid was chosen",
+    "make_plan": "a plan of one mesh",
+    "plan_model": "a plan of any model",
 }
 # Rooms whose Job or Plan is another one.
 OTHERS = ("src/program/", "src/verify/", "src/comm/")
@@ -56,23 +56,33 @@ def changers(path, text):
             yield match[1], text[: text.find(match[1])].count("\n") + 1
 
 
+def makers(path, text):
+    """The functions of a file that return a configuration, a settled run or a plan, and where."""
+    flat = re.sub(r"\s+", " ", text)
+    for match in RETURNS.finditer(flat):
+        if "Plan" in match[1] and path.endswith(".cpp"):
+            continue
+        yield match[2], text[: text.find(match[2] + "(")].count("\n") + 1
+
+
 def findings(root):
-    used = {stem: set() for stem in MAY_CHANGE}
-    paths = set()
+    if len(SOURCES) > MOST_SOURCES:
+        yield f"tests/structure/check_settled.py: SOURCES has {len(SOURCES)} functions; at most {MOST_SOURCES} make a run"
+    made, paths = set(), set()
     for path, text in sources(root):
         paths.add(path)
         yield from section_findings(path, text)
-        stem = path.rsplit(".", 1)[0]
         for name, number in changers(path, text):
-            if name in MAY_CHANGE.get(stem, ()):
-                used[stem].add(name)
-            else:
-                yield (f"{path}:{number}: {name} takes a configuration, a job or a plan to change it; give back what it finds out, "
-                       "and let the value be made with it")
+            yield (f"{path}:{number}: {name} takes a configuration, a settled run, a job or a plan to change it; give back what it "
+                   "finds out, and let the value be made with it")
+        for name, number in makers(path, text):
+            made.add(name)
+            if name not in SOURCES:
+                yield (f"{path}:{number}: {name} returns a configuration, a settled run or a plan; those are made by "
+                       f"{', '.join(SOURCES)} and by src/config/ (changes.h, uses.h)")
     if "src/cli/export.cpp" in paths:
-        for stem, names in MAY_CHANGE.items():
-            for name in sorted(set(names) - used[stem]):
-                yield f"tests/structure/check_settled.py: {name} of {stem} changes nothing that it is given; remove it from MAY_CHANGE"
+        for name in sorted(set(SOURCES) - made):
+            yield f"tests/structure/check_settled.py: {name} makes no configuration, settled run or plan; remove it from SOURCES"
 
 
 if __name__ == "__main__":

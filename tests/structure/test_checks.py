@@ -242,12 +242,25 @@ class Settled(CheckTest):
     def test_a_function_that_changes_what_it_is_given(self):
         self.write("src/job/other.cpp", "int ranks(const Job& job, const config::Config& config, const plan::Plan& plan);\n")
         self.write("src/config/load.cpp", "void derive(Config& config);\n")
-        self.write("src/job/open_grid.cpp", "void settle_grid(config::Config& config, const Grid& grid);\n")
         self.assertEqual(list(check_settled.findings(self.root)), [])
         for line in ("void set(config::Config& config);", "void set(int a, Job& job) {", "void set(\n    plan::Plan& plan, int a);",
                      "void set(const Job& job, config::Config& config);"):
             self.write("src/job/other.cpp", "int a;\n" + line + "\n")
             self.expect(check_settled, "src/job/other.cpp:2: set takes")
+
+    def test_a_function_that_makes_a_run_beside_those_that_are_listed(self):
+        self.write("src/job/settle.h", "config::Settled settle(const config::Config& config, const Known& known);\n")
+        self.write("src/config/uses.h", "Config for_writing(const Config& trained);\n")
+        self.write("src/search/stages.cpp", "std::variant<PlannedModel, Infeasible> planned(const Spec& spec) const {\n")
+        self.assertEqual(list(check_settled.findings(self.root)), [])
+        for line in ("config::Config edited(const config::Config& config);", "std::optional<config::Settled> edited(int ranks) {",
+                     "std::variant<plan::Plan, plan::Infeasible> edited(const Spec& spec);"):
+            self.write("src/job/other.h", "int a;\n" + line + "\n")
+            self.expect(check_settled, "src/job/other.h:2: edited returns")
+
+    def test_more_than_five_functions_that_make_a_run(self):
+        with unittest.mock.patch.dict(check_settled.SOURCES, {"sixth": "one more"}):
+            self.expect(check_settled, "SOURCES has 6 functions")
 
 
 class Loops(CheckTest):

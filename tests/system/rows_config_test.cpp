@@ -11,6 +11,7 @@
 #include "config/suggest.h"
 #include "job/config_source.h"
 #include "job/job.h"
+#include "job/settle.h"
 #include "support/command.h"
 #include "support/command_cost.h"
 #include "support/in_process.h"
@@ -199,15 +200,15 @@ TEST_F(Row4, every_grid_of_up_to_16_ranks_trains_or_ends_with_5_and_grids_that_w
             if (!all && ++number % 3 != 0) continue;
             const bool proves = all || number % 30 == 0;
             try {
-              config::Config config = job::load_config(source);
+              config::Settled settled = job::settle(job::load_config(source), {});
               if (proves) {
-                const job::Job job = job::make_job(std::move(config));
+                const job::Job job = job::prepare(std::move(settled));
                 EXPECT_EQ(job.ranks(), x * y * z * data);
                 const auto faults = verify::verify(job.bundle());
                 EXPECT_TRUE(faults.empty()) << faults.front().message;
                 ++compiled;
               } else {
-                job::plan_job(std::move(config));
+                job::plan_run(std::move(settled));
               }
               ++planned;
             } catch (const UserError& error) {

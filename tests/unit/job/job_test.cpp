@@ -1,5 +1,6 @@
 // What commands plan: one graph of a model for every grid and layout.
 #include "job/job.h"
+#include "job/settle.h"
 
 #include <gtest/gtest.h>
 
@@ -60,7 +61,7 @@ std::vector<Layout> layouts_of(std::int64_t ranks) {
 constexpr std::int64_t global_batch = 32, at_once = 16;  // two accumulation steps
 
 /// As a command plans it.
-Job planned(const Layout& layout, const std::string& option) {
+PlannedRun planned(const Layout& layout, const std::string& option) {
   const plan::Grid& g = layout.grid;
   const std::array files{std::string(FOURFOLD_SOURCE_DIR) + "/configs/gpt-quickstart.yaml"};
   const std::vector<std::string> sets = {
@@ -75,7 +76,7 @@ Job planned(const Layout& layout, const std::string& option) {
       format("parallel.tensor={{x: {}, y: {}, z: {}}}", g.x, g.y, g.z),
       format("parallel.data={}", *g.data),
       option};
-  return plan_job(config::load(files, sets));
+  return plan_run(settle(config::load(files, sets), {}));
 }
 
 std::string text_of(const graph::ModelGraphs& model) {
@@ -85,7 +86,7 @@ std::string text_of(const graph::ModelGraphs& model) {
 }
 
 TEST(PlannedJob, has_one_graph_for_all_grids_and_layouts) {
-  const Job serial = planned({}, "optimizer.shard=none");
+  const PlannedRun serial = planned({}, "optimizer.shard=none");
   const std::string text = text_of(serial.graphs);
   EXPECT_EQ(serial.plan.world, 1);
   EXPECT_NE(text.find("layer_norm_gradient"), std::string::npos);
@@ -93,7 +94,7 @@ TEST(PlannedJob, has_one_graph_for_all_grids_and_layouts) {
   for (const Layout& layout : layouts_of(8))
     for (const std::string& option : layout.options()) {
       SCOPED_TRACE(layout.name() + ", " + option);
-      const Job job = planned(layout, option);
+      const PlannedRun job = planned(layout, option);
       ASSERT_EQ(job.plan.world, 8);
       ASSERT_EQ(text_of(job.graphs), text);
       ASSERT_TRUE(job.graphs == serial.graphs) << "in what the text leaves out";

@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "config/config.h"
 #include "job/job.h"
+#include "job/settle.h"
 #include "program/text.h"
 #include "verify/verify_job.h"
 
@@ -16,9 +17,10 @@ void expect_sent_whole(const std::string& config, const std::vector<std::string>
                        std::size_t ranks) {
   SCOPED_TRACE(format("{} on {} ranks", config, ranks));
   const std::array files{std::string(FOURFOLD_SOURCE_DIR) + "/configs/" + config};
-  const program::Job job = make_job(config::load(files, sets), Graphs::of_run,
-                                    static_cast<std::int64_t>(ranks), {}, Purpose::look)
-                               .programs;
+  const auto number = static_cast<std::int64_t>(ranks);
+  const program::Job job =
+      prepare(settle(config::load(files, sets), {.ranks = number}), {.purpose = Purpose::look})
+          .programs;
   EXPECT_EQ(job.ranks.size(), ranks);
   const std::string text = program::to_text(job);
   const program::Job read = program::parse_job(text, "sent.txt");

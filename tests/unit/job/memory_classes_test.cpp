@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "config/config.h"
+#include "job/settle.h"
 
 namespace fourfold::job {
 namespace {
@@ -18,7 +19,7 @@ Job made(std::vector<std::string> sets) {
   for (const char* set : {"model.vocab_size=65", "kernels=reference", "train.global_batch_size=8",
                           "train.micro_batch_size=4"})
     sets.emplace_back(set);
-  return make_job(config::load(files, sets));
+  return prepare(settle(config::load(files, sets), {}));
 }
 
 std::map<std::string, std::int64_t> by_name(const std::vector<MemoryClass>& classes) {

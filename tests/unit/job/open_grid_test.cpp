@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "base/host_facts.h"
 #include "base/text.h"
 #include "config/config.h"
@@ -17,17 +18,27 @@ config::Config loaded(std::vector<std::string> sets) {
   return config::load({}, sets);
 }
 
-TEST(OpenGrid, a_grid_goes_to_other_ranks_as_text) {
+TEST(OpenGrid, a_grid_goes_to_other_ranks_as_yaml) {
   ChosenGrid chosen;
   chosen.grid = {.x = 2, .y = 1, .z = 8, .data = 3, .order = {"y", "data", "x", "z"}};
   chosen.stages = 4;
   chosen.schedule = pipeline::Schedule::eager_one_f_one_b;
-  EXPECT_EQ(to_text(chosen), "2 1 8 3 y data x z 4 eager-1f1b");
-  const ChosenGrid read = grid_of_text(to_text(chosen));
-  EXPECT_EQ(read.grid, chosen.grid);
-  EXPECT_EQ(read.stages, chosen.stages);
-  EXPECT_EQ(read.schedule, chosen.schedule);
-  EXPECT_TRUE(read.meshes.empty());
+  const config::Config open = loaded({"parallel.tensor=auto", "parallel.pipeline.stages=auto"}),
+                       settled = config::with_choice(open, chosen);
+  const std::string yaml = config::grid_yaml(settled);
+  EXPECT_EQ(yaml,
+            "parallel:\n  tensor:\n    x: 2\n    y: 1\n    z: 8\n  data: 3\n"
+            "  order: [y, data, x, z]\n  pipeline:\n    stages: 4\n    schedule: eager-1f1b\n"
+            "    blocks: []\n    meshes: []\n");
+  EXPECT_EQ(config::with_grid_yaml(open, yaml), settled);
+  const config::Config read = config::load_yaml(
+      yaml +
+          "data: {format: synthetic}\ntrain: {global_batch_size: 96}\n"
+          "model: {num_layers: 8, hidden_size: 64, num_attention_heads: 4, vocab_size: 64}\n",
+      "as a user writes it");
+  EXPECT_EQ(read.plan.grid, chosen.grid) << "the keys of a configuration";
+  EXPECT_THROW(config::with_grid_yaml(open, "parallel: {tensor: {x: 0}}"), InternalError);
+  EXPECT_THROW(config::with_grid_yaml(open, "parallel: {tensor: {x: 2}}"), InternalError);
 }
 
 TEST(OpenGrid, meshes_that_differ_go_to_other_ranks_and_are_kept) {
@@ -36,18 +47,14 @@ TEST(OpenGrid, meshes_that_differ_go_to_other_ranks_and_are_kept) {
   chosen.stages = 2;
   chosen.meshes = {chosen.grid, {.x = 1, .y = 1, .z = 1, .data = 1}};
   chosen.layers = {5, 2};
-  EXPECT_EQ(to_text(chosen), "1 1 1 3 x y z data 2 1f1b 1 1 1 3 5 1 1 1 1 2");
-  const ChosenGrid read = grid_of_text(to_text(chosen));
-  EXPECT_EQ(read.meshes, chosen.meshes);
-  EXPECT_EQ(read.layers, chosen.layers);
-  const config::Config open = loaded({"parallel.pipeline.stages=auto"});
-  config::Config settled = open;
-  settle_grid(settled, read);
+  const config::Config open = loaded({"parallel.pipeline.stages=auto"}),
+                       settled = config::with_choice(open, chosen);
+  EXPECT_EQ(config::with_grid_yaml(open, config::grid_yaml(settled)), settled);
   EXPECT_EQ(settled.plan.pipeline.grids, chosen.meshes);
   EXPECT_EQ(settled.plan.pipeline.layers, chosen.layers);
   const auto kept = kept_grid(open, settled, 4);
   ASSERT_TRUE(kept);
-  EXPECT_EQ(to_text(*kept), to_text(chosen));
+  EXPECT_EQ(config::with_choice(open, *kept), settled);
   EXPECT_FALSE(kept_grid(open, settled, 6)) << "other ranks";
 }
 
@@ -79,8 +86,7 @@ TEST(OpenGrid, the_fastest_grid_for_the_ranks_is_chosen_and_sizes_that_are_set_a
   EXPECT_EQ(chosen.grid.y, 2);
   EXPECT_NE(chosen.text.find(" for 8 ranks on this host, "), std::string::npos) << chosen.text;
   EXPECT_NE(chosen.ranking.find("\n   1 "), std::string::npos) << chosen.ranking;
-  config::Config settled = config;
-  settle_grid(settled, chosen);
+  const config::Config settled = config::with_choice(config, chosen);
   EXPECT_FALSE(settled.open_axes.any());
   EXPECT_EQ(settled.plan.grid, chosen.grid);
 }
@@ -122,8 +128,7 @@ TEST(OpenGrid, stages_that_are_open_are_chosen_and_those_that_are_set_are_kept) 
   const config::Config open = with("auto");
   const ChosenGrid any = chosen_of(open);
   EXPECT_EQ(plan::num_ranks(any.grid) * any.stages, 8);
-  config::Config settled = open;
-  settle_grid(settled, any);
+  const config::Config settled = config::with_choice(open, any);
   EXPECT_EQ(settled.plan.pipeline.stages, any.stages);
   EXPECT_EQ(settled.plan.pipeline.schedule, any.schedule);
   EXPECT_TRUE(kept_grid(open, settled, 8));

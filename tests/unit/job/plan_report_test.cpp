@@ -10,6 +10,7 @@
 
 #include "config/config.h"
 #include "job/job.h"
+#include "job/settle.h"
 
 namespace fourfold::job {
 namespace {
@@ -23,7 +24,7 @@ Job job_with(const std::vector<std::string>& more) {
       "train={steps: 9, global_batch_size: 8, micro_batch_size: 2}",
       "run={threads: 1, kernel_table: builtin}"};
   sets.insert(sets.end(), more.begin(), more.end());
-  return make_job(config::load({}, sets));
+  return prepare(settle(config::load({}, sets), {}));
 }
 
 TEST(SwitchTable, a_limit_on_memory_that_binds_nothing_changes_no_line) {
@@ -31,16 +32,6 @@ TEST(SwitchTable, a_limit_on_memory_that_binds_nothing_changes_no_line) {
   EXPECT_NE(lines.find("selective checkpointing"), std::string::npos) << lines;
   EXPECT_NE(lines.find("cached gathers"), std::string::npos) << lines;
   EXPECT_EQ(switch_table(job_with({"memory.limit=1GiB"})), lines);
-}
-
-TEST(Job, that_is_compiled_again_chooses_anew_what_its_configuration_left_open) {
-  const Job ample = job_with({"memory.limit=1GiB"});
-  Job job = job_with({});
-  compile_within(job, 1);
-  EXPECT_EQ(job.plan.cached_gathers, 0);
-  EXPECT_EQ(job.left_open.cached_gathers, std::nullopt);
-  compile_within(job, std::int64_t{1} << 30);
-  EXPECT_EQ(job.programs, ample.programs);
 }
 
 }  // namespace

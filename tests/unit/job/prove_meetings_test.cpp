@@ -11,18 +11,20 @@
 
 #include "base/error.h"
 #include "config/config.h"
+#include "job/settle.h"
 
 namespace fourfold::job {
 namespace {
 
 Job pipeline() {
-  return make_job(
+  return prepare(settle(
       config::load(std::span<const std::string>(),
                    std::vector<std::string>{"model.num_layers=2", "model.num_attention_heads=2",
                                             "model.hidden_size=16", "model.vocab_size=32",
                                             "data.format=synthetic", "data.seq_length=8",
                                             "train.global_batch_size=4", "train.micro_batch_size=1",
-                                            "parallel.pipeline.stages=2", "kernels=reference"}));
+                                            "parallel.pipeline.stages=2", "kernels=reference"}),
+      {}));
 }
 
 program::Program& train_of(program::Bundle& bundle) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/config.h"
+#include "job/settle.h"
 #include "model/model.h"
 #include "program/program.h"
 
@@ -23,7 +24,7 @@ Job made(std::vector<std::string> sets) {
                           "train.global_batch_size=8", "train.micro_batch_size=2",
                           "parallel.data=1", "parallel.tensor={x: 1}"})
     sets.emplace(sets.begin(), set);
-  return make_job(config::load(files, sets));
+  return prepare(settle(config::load(files, sets), {}));
 }
 
 Job with(const std::string& checkpointing, std::vector<std::string> sets = {}) {

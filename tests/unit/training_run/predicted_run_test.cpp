@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "config/config.h"
 #include "job/job.h"
+#include "job/settle.h"
 #include "unit/trace/small_timeline.h"
 
 namespace fourfold::training_run {
@@ -125,9 +126,10 @@ TEST(StepsBeside, the_median_of_a_long_run_is_that_of_some_steps_of_all_of_it) {
 
 /// What is predicted of a job on two ranks, and what is said of it.
 std::optional<PredictedStep> predicted_on(const std::string& machine, std::string& said) {
-  const job::Job job = job::make_job(config::load(
-      {}, std::vector<std::string>{"data.format=synthetic", "model.vocab_size=64", "run.device=cpu",
-                                   "parallel.tensor.x=4", "run.machine=" + machine}));
+  const std::vector<std::string> sets = {"data.format=synthetic", "model.vocab_size=64",
+                                         "run.device=cpu", "parallel.tensor.x=4",
+                                         "run.machine=" + machine};
+  const job::Job job = job::prepare(job::settle(config::load({}, sets), {}));
   std::FILE* const file = std::tmpfile();
   std::optional<PredictedStep> step;
   {
