@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "cli/settle_grid.h"
+#include "cli/prepare_to_look.h"
 #include "config/uses.h"
 #include "job/config_source.h"
 #include "job/settle.h"

@@ -14,7 +14,7 @@
 #include "base/json.h"
 #include "base/styled_text.h"
 #include "base/units.h"
-#include "cli/settle_grid.h"
+#include "cli/prepare_to_look.h"
 #include "comm/launch.h"
 #include "comm/threads.h"
 #include "config/rules.h"

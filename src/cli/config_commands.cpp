@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/commands.h"
+#include "config/changes.h"
 #include "config/explain.h"
 #include "config/family.h"
 #include "config/json_schema.h"
@@ -32,7 +33,7 @@ void check_plan(const config::Config& config) {
     screen::print("note: %s = %s is not there, seen from the current directory\n", key.c_str(),
                   path.c_str());
   if (job::needs_data(config) && !missing.empty()) return;
-  config::Settled settled = job::settle(config, {});
+  config::Settled settled = job::settle(config::with_least_grid(config), {});
   const job::PlannedRun planned = job::plan_run(settled);
   if (planned.plan.meshes.size() == 1) return;
   if (!job::is_proved_soon(planned)) {

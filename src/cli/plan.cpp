@@ -5,7 +5,7 @@
 #include "base/format.h"
 #include "base/styled_text.h"
 #include "cli/commands.h"
-#include "cli/settle_grid.h"
+#include "cli/prepare_to_look.h"
 #include "config/changes.h"
 #include "config/number.h"
 #include "job/config_source.h"
@@ -77,9 +77,7 @@ void plan_on_machine(const PlanArguments& arguments) {
 void plan(const PlanArguments& arguments) {
   if (!arguments.machine.empty()) return plan_on_machine(arguments);
   refuse_without_machine(arguments);
-  const job::Job job =
-      job::prepare(settle_to_look(job::load_config(arguments.config), arguments.ranks),
-                   {.purpose = job::Purpose::look});
+  const job::Job job = prepare_to_look(job::load_config(arguments.config), arguments.ranks);
   job::prove_meetings(job);
   for (const std::string& section :
        {without_styles(screen::to_text(job::summary_rows(job))), job::parameter_table(job),

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "cli/commands.h"
-#include "cli/settle_grid.h"
+#include "cli/prepare_to_look.h"
 #include "job/config_source.h"
 #include "job/job.h"
 #include "program/text.h"
@@ -59,15 +59,14 @@ void print_after(const ProgramArguments& arguments, const AfterPass& after,
 }  // namespace
 
 void program(const ProgramArguments& arguments) {
-  config::Settled settled = settle_to_look(job::load_config(arguments.config), arguments.ranks);
+  const config::Config config = job::load_config(arguments.config);
   AfterPass after(arguments.after);
   compile::PassOptions passes{arguments.without, {}};
   if (!arguments.after.empty())
     passes.observer = [&](const auto& pass, const auto& form, const auto& context) {
       after.see(pass, form, context);
     };
-  const job::Job job =
-      job::prepare(std::move(settled), {.purpose = job::Purpose::look, .passes = passes});
+  const job::Job job = prepare_to_look(config, arguments.ranks, passes);
   if (!arguments.after.empty()) return print_after(arguments, after, job.bundle());
   if (arguments.of_job) return screen::print_text(program::to_text(job.programs));
   const program::Bundle bundle = job::bundle_of(job, arguments.rank);

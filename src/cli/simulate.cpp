@@ -13,7 +13,7 @@
 #include "base/styled_text.h"
 #include "base/text.h"
 #include "cli/commands.h"
-#include "cli/settle_grid.h"
+#include "cli/prepare_to_look.h"
 #include "config/changes.h"
 #include "job/config_source.h"
 #include "job/job.h"
@@ -66,9 +66,8 @@ Priced priced(job::Job job) {
 Priced from_config(const job::ConfigSource& source, std::optional<std::int64_t> ranks,
                    const std::string& machine, bool is_one_of_several) {
   const config::Config config = job::load_config(source);
-  return priced(job::prepare(
-      settle_to_look(is_one_of_several ? config::with_open_data(config) : config, ranks, machine),
-      {.purpose = job::Purpose::look}));
+  return priced(prepare_to_look(is_one_of_several ? config::with_open_data(config) : config, ranks,
+                                {}, machine));
 }
 
 Priced from_text(const std::string& path) {

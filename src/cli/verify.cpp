@@ -6,7 +6,7 @@
 #include "base/stopwatch.h"
 #include "base/units.h"
 #include "cli/commands.h"
-#include "cli/settle_grid.h"
+#include "cli/prepare_to_look.h"
 #include "config/rules.h"
 #include "job/config_source.h"
 #include "job/job.h"
@@ -85,18 +85,15 @@ void verify_text(const std::string& path) {
 void verify_config(const VerifyArguments& arguments) {
   const config::Config config = job::load_config(arguments.config);
   config::refuse_signals(config);
-  config::Settled settled = settle_to_look(config, arguments.ranks);
-  const Stopwatch compiling;
-  const program::Job job =
-      job::prepare(std::move(settled), {.purpose = job::Purpose::look}).programs;
-  const double compile_s = compiling.seconds();
+  const job::Job prepared = prepare_to_look(config, arguments.ranks);
+  const program::Job& job = prepared.programs;
   const Stopwatch verifying;
   const std::vector<verify::Fault> faults = verify::verify(job);
   const double verify_s = verifying.seconds();
   refuse(faults, ExitCode::internal);
   print_job(job);
-  screen::print("time      %s to compile, %s to verify\n", format_duration(compile_s).c_str(),
-                format_duration(verify_s).c_str());
+  screen::print("time      %s to compile, %s to verify\n",
+                format_duration(prepared.compiling_s).c_str(), format_duration(verify_s).c_str());
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "compile/compile.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -13,6 +14,12 @@
 
 namespace fourfold::compile {
 namespace {
+
+/// The programs of a rank, as far as they are made.
+struct Unfinished {
+  Rank rank;
+  std::vector<Form> forms;
+};
 
 /// Compiles for ranks of one mesh. What is the same for all of them is made once, but where
 /// somebody looks on: an observer sees all passes of each rank.
@@ -35,17 +42,35 @@ class MeshCompiler {
   }
 
   /// No rank comes after the last one: what was made for all is used up, to need no more memory.
-  program::Bundle compile_for(Rank rank, bool is_last) {
-    program::Bundle bundle;
-    bundle.persistent_bytes = persistent_.bytes;
-    const PassContext context{plan_, target_, persistent_, transfers_, departures_, rank};
+  Unfinished begin(Rank rank, bool is_last) {
+    Unfinished made{rank, {}};
+    for (Entry& entry : graphs_) made.forms.push_back(begin_graph(entry, rank, is_last));
+    return made;
+  }
+  /// Chooses kernels and addresses. Returns how many bytes the rank needs.
+  std::int64_t place(Unfinished& made, const machine::Target& target) const {
+    std::int64_t most = 0;
+    for (Form& form : made.forms) {
+      form = run_passes(Stretch::kernels, std::move(form), context(made.rank, target), options_);
+      most = std::max(most, std::get<program::Program>(form).transient_bytes);
+    }
+    return persistent_.bytes + most;
+  }
+  program::Bundle complete(Unfinished made, const machine::Target& target) const {
+    program::Bundle bundle = empty();
+    for (Form& form : made.forms)
+      add(bundle,
+          run_passes(Stretch::complete, std::move(form), context(made.rank, target), options_));
+    return bundle;
+  }
+  /// All of it, one program after another.
+  program::Bundle compile_for(Rank rank, bool is_last, const machine::Target& target) {
+    program::Bundle bundle = empty();
     for (Entry& entry : graphs_) {
-      if (!entry.form || options_.observer)
-        entry.form = run_graph_passes(*entry.graph, context, options_);
-      Form form = is_last ? *std::exchange(entry.form, std::nullopt) : *entry.form;
-      bundle.programs.push_back(run_program_passes(std::move(form), context, options_));
-      bundle.transient_bytes =
-          std::max(bundle.transient_bytes, bundle.programs.back().transient_bytes);
+      Form form = begin_graph(entry, rank, is_last);
+      for (const Stretch stretch : {Stretch::kernels, Stretch::complete})
+        form = run_passes(stretch, std::move(form), context(rank, target), options_);
+      add(bundle, std::move(form));
     }
     return bundle;
   }
@@ -58,6 +83,25 @@ class MeshCompiler {
 
   bool keeps_rounded() const {
     return std::ranges::find(options_.without, "keep_rounded") == options_.without.end();
+  }
+  PassContext context(Rank rank, const machine::Target& target) const {
+    return {plan_, target, persistent_, transfers_, departures_, rank};
+  }
+  Form begin_graph(Entry& entry, Rank rank, bool is_last) const {
+    if (!entry.form || options_.observer)
+      entry.form = run_passes(Stretch::graph, *entry.graph, context(rank, target_), options_);
+    Form form = is_last ? *std::exchange(entry.form, std::nullopt) : *entry.form;
+    return run_passes(Stretch::program, std::move(form), context(rank, target_), options_);
+  }
+  program::Bundle empty() const {
+    program::Bundle bundle;
+    bundle.persistent_bytes = persistent_.bytes;
+    return bundle;
+  }
+  static void add(program::Bundle& bundle, Form form) {
+    bundle.programs.push_back(std::get<program::Program>(std::move(form)));
+    bundle.transient_bytes =
+        std::max(bundle.transient_bytes, bundle.programs.back().transient_bytes);
   }
 
   const plan::Plan& plan_;
@@ -83,9 +127,6 @@ struct Exchange {
   std::vector<std::tuple<bool, std::size_t, reshard::Slice, bool>> messages;
   bool operator==(const Exchange&) const = default;
 };
-
-/// All classes of a mesh, in the order of their first ranks, each with what these exchange.
-using Classes = std::vector<std::pair<std::vector<Exchange>, Class>>;
 
 /// By edge in which the rank takes part. Ranks of one class have equal ones.
 std::vector<Exchange> exchanges_of(const plan::Plan& plan, const Transfers& transfers, Rank rank) {
@@ -123,37 +164,118 @@ std::vector<Rank> peers_of(const plan::Plan& plan, const Transfers& transfers, c
   return peers;
 }
 
+/// The ranks of one mesh, by class, and what compiles for them.
+struct MeshClasses {
+  MeshClasses(const graph::ModelGraphs& model, const plan::Plan& plan, MeshId mesh,
+              const machine::Target& target, const Transfers& transfers,
+              const Departures& departures, const PassOptions& options)
+      : compiler(model, plan, mesh, target, transfers, departures, options) {
+    std::vector<std::vector<Exchange>> exchanges_of_class;
+    for (const Rank rank : plan.meshes[mesh.index()].ranks) {
+      std::vector<Exchange> exchanges = exchanges_of(plan, transfers, rank);
+      const auto place = std::ranges::find(exchanges_of_class, exchanges);
+      class_of.push_back(static_cast<std::size_t>(place - exchanges_of_class.begin()));
+      if (place != exchanges_of_class.end()) continue;
+      exchanges_of_class.push_back(std::move(exchanges));
+      classes.push_back({rank, {}});
+    }
+  }
+
+  MeshCompiler compiler;
+  std::vector<Class> classes;         // in the order of their first ranks
+  std::vector<std::size_t> class_of;  // by place on the mesh
+  std::vector<Unfinished> begun;      // by class
+};
+
 }  // namespace
+
+struct Compilation::Classes {
+  Classes(const graph::ModelGraphs& model, const plan::Plan& its_plan,
+          const machine::Target& target, PassOptions its_options)
+      : plan(its_plan), options(std::move(its_options)), transfers(plan), departures(plan) {
+    for (std::size_t mesh = 0; mesh < plan.meshes.size(); ++mesh)
+      meshes.push_back(std::make_unique<MeshClasses>(model, plan, MeshId(mesh), target, transfers,
+                                                     departures, options));
+  }
+
+  bool is_begun() const { return !meshes.front()->begun.empty(); }
+  void begin() {
+    for (const auto& mesh : meshes)
+      for (const Class& its : mesh->classes)
+        mesh->begun.push_back(mesh->compiler.begin(its.first, &its == &mesh->classes.back()));
+  }
+  /// True if no rank needs more.
+  bool place(const machine::Target& target, std::int64_t most_bytes) {
+    std::int64_t most = 0;
+    for (const auto& mesh : meshes)
+      for (Unfinished& made : mesh->begun)
+        most = std::max(most, mesh->compiler.place(made, target));
+    return most <= most_bytes;
+  }
+  program::Job job(
+      const std::function<program::Bundle(MeshClasses& mesh, std::size_t number)>& bundle) {
+    program::Job job;
+    job.ranks.resize(static_cast<std::size_t>(plan.world));
+    for (std::size_t m = 0; m < meshes.size(); ++m) {
+      MeshClasses& mesh = *meshes[m];
+      const std::size_t first_class = job.classes.size();
+      for (std::size_t number = 0; number < mesh.classes.size(); ++number) {
+        job.classes.push_back(bundle(mesh, number));
+        mesh.classes[number].channels = program::channels_of(job.classes.back());
+      }
+      auto place = mesh.class_of.cbegin();
+      for (const Rank rank : plan.meshes[m].ranks) {
+        job.ranks[rank.index()] = {static_cast<std::uint32_t>(first_class + *place),
+                                   peers_of(plan, transfers, mesh.classes[*place], rank)};
+        ++place;
+      }
+    }
+    return job;
+  }
+
+  const plan::Plan& plan;
+  PassOptions options;
+  Transfers transfers;
+  Departures departures;
+  std::vector<std::unique_ptr<MeshClasses>> meshes;
+};
+
+Compilation::Compilation(const graph::ModelGraphs& model, const plan::Plan& plan,
+                         const machine::Target& target, PassOptions options)
+    : classes_(std::make_unique<Classes>(model, plan, target, std::move(options))) {}
+Compilation::~Compilation() = default;
+Compilation::Compilation(Compilation&&) noexcept = default;
+
+std::vector<const program::Program*> Compilation::programs(op::ProgramKind kind) {
+  if (!classes_->is_begun()) classes_->begin();
+  std::vector<const program::Program*> programs;
+  for (const auto& mesh : classes_->meshes)
+    for (const Unfinished& made : mesh->begun)
+      for (const Form& form : made.forms)
+        if (kind_of(form) == kind) programs.push_back(&std::get<program::Program>(form));
+  return programs;
+}
+
+std::optional<program::Job> Compilation::finish(const machine::Target& target,
+                                                std::optional<std::int64_t> most_bytes) {
+  Classes& classes = *classes_;
+  if (!classes.is_begun() && !most_bytes)
+    return classes.job([&](MeshClasses& mesh, std::size_t number) {
+      const bool is_last = number + 1 == mesh.classes.size();
+      return mesh.compiler.compile_for(mesh.classes[number].first, is_last, target);
+    });
+  if (!classes.is_begun()) classes.begin();
+  if (most_bytes && !classes.place(target, *most_bytes)) return std::nullopt;
+  return classes.job([&](MeshClasses& mesh, std::size_t number) {
+    Unfinished made = std::move(mesh.begun[number]);
+    if (!most_bytes) mesh.compiler.place(made, target);
+    return mesh.compiler.complete(std::move(made), target);
+  });
+}
 
 program::Job compile(const graph::ModelGraphs& model, const plan::Plan& plan,
                      const machine::Target& target, const PassOptions& options) {
-  program::Job job;
-  job.ranks.resize(static_cast<std::size_t>(plan.world));
-  const Transfers transfers(plan);
-  const Departures departures(plan);
-  for (std::size_t m = 0; m < plan.meshes.size(); ++m) {
-    Classes classes;
-    std::vector<std::size_t> class_of;  // by place on the mesh
-    for (const Rank rank : plan.meshes[m].ranks) {
-      std::vector<Exchange> exchanges = exchanges_of(plan, transfers, rank);
-      const auto place = std::ranges::find(classes, exchanges, &Classes::value_type::first);
-      class_of.push_back(static_cast<std::size_t>(place - classes.begin()));
-      if (place == classes.end()) classes.emplace_back(std::move(exchanges), Class{rank, {}});
-    }
-    const std::size_t first_class = job.classes.size();
-    MeshCompiler compiler(model, plan, MeshId(m), target, transfers, departures, options);
-    for (auto& [exchanges, its] : classes) {
-      job.classes.push_back(compiler.compile_for(its.first, &its == &classes.back().second));
-      its.channels = program::channels_of(job.classes.back());
-    }
-    auto place = class_of.cbegin();
-    for (const Rank rank : plan.meshes[m].ranks) {
-      job.ranks[rank.index()] = {static_cast<std::uint32_t>(first_class + *place),
-                                 peers_of(plan, transfers, classes[*place].second, rank)};
-      ++place;
-    }
-  }
-  return job;
+  return *Compilation(model, plan, target, options).finish(target);
 }
 
 }  // namespace fourfold::compile

@@ -131,22 +131,23 @@ class Search {
 
 class Fitting {
  public:
-  Fitting(const graph::ModelGraphs& model, plan::Plan plan, const machine::Target& target,
-          const PassOptions& options)
+  Fitting(const graph::ModelGraphs& model, const plan::Plan& plan, std::int64_t limit,
+          const machine::Target& target, const PassOptions& options)
       : model_(model),
-        plan_(std::move(plan)),
+        plan_(plan),
         target_(target),
         options_(options),
         layers_(model.num_layers),
-        limit_(plan_.memory_limit.value()) {}
+        limit_(limit),
+        fit_{.memory_limit = limit} {}
 
   std::variant<Fitted, DoesNotFit> run() {
     const bool is_open = !plan_.cached_gathers;
-    if (is_open) plan_.cached_gathers = 0;
+    if (is_open) fit_.cached_gathers = 0;
     choose_warm_ups();
     if (plan_.checkpointing.is_auto) choose_checkpointing();
     if (is_open) choose_cached_gathers();
-    Fitted fitted{plan_, compile(model_, plan_, target_, options_)};
+    Fitted fitted{fit_, compile(model_, plan::with_fit(plan_, fit_), target_, options_)};
     const std::int64_t bytes = most_bytes(fitted.job);
     if (bytes <= limit_) return fitted;
     return does_not_fit(std::move(fitted), bytes);
@@ -157,12 +158,13 @@ class Fitting {
   void choose_warm_ups() {
     const std::int64_t most = plan::most_warm_ups(plan_);
     if (most == 0) return;
-    const std::int64_t less = first_within(most, [&](std::int64_t fewer) {
-      plan::Plan tried = plan_;
-      if (fewer > 0) plan::limit_warm_ups(tried, most - fewer);
-      return bytes_of(tried, {});
-    });
-    if (less > 0) plan::limit_warm_ups(plan_, most - less);
+    const auto with_fewer = [&](std::int64_t fewer) {
+      plan::Fit tried = fit_;
+      if (fewer > 0) tried.warm_ups = most - fewer;
+      return tried;
+    };
+    fit_ = with_fewer(
+        first_within(most, [&](std::int64_t fewer) { return bytes_of(with_fewer(fewer), {}); }));
   }
 
   /// The first step of 0 to `last` that is within the limit: the more of it, the fewer bytes. The
@@ -195,29 +197,30 @@ class Fitting {
     }
     Steps chosen;
     for (const Search& search : searches) chosen.push_back(search.next());
-    plan_ = with_steps(chosen);
+    fit_ = with_steps(chosen);
   }
 
-  plan::Plan with_steps(const Steps& steps) const {
-    plan::Plan result = plan_;
-    result.checkpointing_of_meshes.clear();
+  plan::Fit with_steps(const Steps& steps) const {
+    plan::Fit result = fit_;
+    result.checkpointing.clear();
     for (std::size_t mesh = 0; mesh < steps.size(); ++mesh)
-      result.checkpointing_of_meshes.push_back(
+      result.checkpointing.push_back(
           checkpointing_at(steps[mesh], plan::layers_on(plan_, MeshId(mesh), layers_)));
-    if (steps.size() == 1 || !result.repeats_any()) {
-      result.checkpointing = result.checkpointing_of_meshes.front();
-      result.checkpointing_of_meshes.clear();
-    }
     return result;
+  }
+  bool repeats_any() const {
+    return fit_.checkpointing.empty()
+               ? plan_.repeats_any()
+               : std::ranges::any_of(fit_.checkpointing, &plan::Checkpointing::repeats_any);
   }
 
   /// What the training step needs on a rank of each mesh.
-  std::vector<std::int64_t> bytes_by_mesh(const plan::Plan& plan) const {
-    std::vector<std::int64_t> most(plan.meshes.size(), 0);
-    for (const program::Bundle& bundle : train_only(plan, {}).classes) {
+  std::vector<std::int64_t> bytes_by_mesh(const plan::Fit& fit) const {
+    std::vector<std::int64_t> most(plan_.meshes.size(), 0);
+    for (const program::Bundle& bundle : train_only(fit, {}).classes) {
       const Rank rank = bundle.programs.front().rank;
       for (std::size_t mesh = 0; mesh < most.size(); ++mesh)
-        if (plan.meshes[mesh].ranks.has(rank))
+        if (plan_.meshes[mesh].ranks.has(rank))
           most[mesh] = std::max(most[mesh], bundle.persistent_bytes + bundle.transient_bytes);
     }
     return most;
@@ -226,24 +229,24 @@ class Fitting {
   /// Some room for collectives comes before gathered weights that stay for long.
   void choose_cached_gathers() {
     const std::int64_t again = first_within(layers_, [&](std::int64_t gathered_again) {
-      plan::Plan tried = plan_;
+      plan::Fit tried = fit_;
       tried.cached_gathers = layers_ - gathered_again;
       return bytes_of(tried, room_of(plan_.overlap, few_instructions));
     });
     // A limit changes nothing where all weights stay and no layer is repeated.
-    if (again > 0 || plan_.repeats_any())
-      plan_.cached_gathers = layers_ - again;
+    if (again > 0 || repeats_any())
+      fit_.cached_gathers = layers_ - again;
     else
-      plan_.cached_gathers.reset();
+      fit_.cached_gathers.reset();
   }
 
   /// What the training step needs, with this room.
-  std::int64_t bytes_of(const plan::Plan& plan, const Room& room) const {
-    return most_bytes(train_only(plan, room));
+  std::int64_t bytes_of(const plan::Fit& fit, const Room& room) const {
+    return most_bytes(train_only(fit, room));
   }
 
-  program::Job train_only(const plan::Plan& plan, const Room& room) const {
-    return compile(model_, plan, target_,
+  program::Job train_only(const plan::Fit& fit, const Room& room) const {
+    return compile(model_, plan::with_fit(plan_, fit), target_,
                    {.without = options_.without,
                     .only = op::ProgramKind::train,
                     .room = room,
@@ -275,20 +278,31 @@ class Fitting {
   }
 
   const graph::ModelGraphs& model_;
-  plan::Plan plan_;
+  const plan::Plan& plan_;
   const machine::Target& target_;
   const PassOptions& options_;
   std::int64_t layers_, limit_;
+  plan::Fit fit_;
 };
 
 }  // namespace
 
-std::variant<Fitted, DoesNotFit> compile_to_fit(const graph::ModelGraphs& model, plan::Plan plan,
+std::variant<Fitted, DoesNotFit> compile_to_fit(const graph::ModelGraphs& model,
+                                                const plan::Plan& plan,
                                                 const machine::Target& target,
                                                 const PassOptions& options) {
-  if (plan.memory_limit) return Fitting(model, std::move(plan), target, options).run();
-  program::Job job = compile(model, plan, target, options);
-  return Fitted{std::move(plan), std::move(job)};
+  if (plan.memory_limit) return Fitting(model, plan, *plan.memory_limit, target, options).run();
+  return Fitted{{}, compile(model, plan, target, options)};
+}
+
+std::variant<Fitted, DoesNotFit> finish_to_fit(Compilation& begun, const graph::ModelGraphs& model,
+                                               const plan::Plan& plan,
+                                               const machine::Target& target,
+                                               std::optional<std::int64_t> most_bytes,
+                                               const PassOptions& options) {
+  if (plan.memory_limit) return Fitting(model, plan, *plan.memory_limit, target, options).run();
+  if (auto job = begun.finish(target, most_bytes)) return Fitted{{}, std::move(*job)};
+  return Fitting(model, plan, *most_bytes, target, options).run();
 }
 
 }  // namespace fourfold::compile

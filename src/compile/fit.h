@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -11,9 +12,9 @@
 
 namespace fourfold::compile {
 
-/// A job, and its plan with nothing left open.
+/// A job, and what was chosen of its plan.
 struct Fitted {
-  plan::Plan plan;
+  plan::Fit fit;
   program::Job job;
 };
 
@@ -38,8 +39,18 @@ struct DoesNotFit {
 /// The others are chosen for all meshes alike. Without a limit nothing is repeated for `is_auto`,
 /// and nothing that is open is changed. Cost: compiling the training step a few times more often,
 /// at most about 3 log2(layers); once where nothing is open.
-std::variant<Fitted, DoesNotFit> compile_to_fit(const graph::ModelGraphs& model, plan::Plan plan,
+std::variant<Fitted, DoesNotFit> compile_to_fit(const graph::ModelGraphs& model,
+                                                const plan::Plan& plan,
                                                 const machine::Target& target,
                                                 const PassOptions& options = {});
+
+/// The same of a plan whose compilation has begun, for ranks that have so many bytes where the plan
+/// has no limit. Programs are completed once: nothing is chosen unless those of the plan as it is
+/// need more.
+std::variant<Fitted, DoesNotFit> finish_to_fit(Compilation& begun, const graph::ModelGraphs& model,
+                                               const plan::Plan& plan,
+                                               const machine::Target& target,
+                                               std::optional<std::int64_t> most_bytes,
+                                               const PassOptions& options);
 
 }  // namespace fourfold::compile

@@ -251,6 +251,24 @@ void check_names(const std::vector<std::string>& without) {
   }
 }
 
+std::span<const Pass> passes_of(Stretch stretch) {
+  const auto* const lower = std::ranges::find(all_passes, &run_lower, &Pass::run);
+  const auto* const kernels =
+      std::ranges::find(all_passes, &run_for_target<choose_kernels>, &Pass::run);
+  const auto* const waits = std::ranges::find(all_passes, &run_insert_waits, &Pass::run);
+  switch (stretch) {
+    case Stretch::graph:
+      return {std::begin(all_passes), lower};
+    case Stretch::program:
+      return {lower, kernels};
+    case Stretch::kernels:
+      return {kernels, waits};
+    case Stretch::complete:
+      return {waits, std::end(all_passes)};
+  }
+  fail_internal("every stretch has its passes");
+}
+
 void run_pass(const Pass& pass, Form& form, const PassContext& context,
               const PassOptions& options) {
   if (is_left_out(pass, options)) return;
@@ -306,27 +324,17 @@ std::span<const Pass> passes() {
   return all_passes;
 }
 
-Form run_graph_passes(const graph::Graph& graph, const PassContext& context,
-                      const PassOptions& options) {
+Form run_passes(Stretch stretch, Form form, const PassContext& context,
+                const PassOptions& options) {
   check_names(options.without);
-  Form form = graph;
-  for (const Pass& pass : all_passes) {
-    if (pass.run == run_lower) break;
-    run_pass(pass, form, context, options);
-  }
-  return form;
-}
-
-Program run_program_passes(Form form, const PassContext& context, const PassOptions& options) {
   PassContext with_room = context;
-  const auto* first = std::ranges::find(all_passes, &run_lower, &Pass::run);
-  for (const Pass& pass : std::span(first, std::end(all_passes))) {
+  for (const Pass& pass : passes_of(stretch)) {
     if (pass.run == run_gather_ahead)
       with_room.room = options.room ? *options.room : RoomChooser(form, context, options).choose();
     if (options.until_placed && pass.run == run_insert_waits) continue;
     run_pass(pass, form, with_room, options);
   }
-  return std::get<Program>(std::move(form));
+  return form;
 }
 
 Program plainly_finished(Program program, Rank rank) {

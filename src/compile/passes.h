@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -61,7 +62,7 @@ struct PassContext {
   const Transfers& transfers;    // of the plan
   const Departures& departures;  // likewise
   Rank rank;
-  Room room = {};  // set by run_program_passes, before the pass that uses it first
+  Room room = {};  // set by run_passes, before the pass that uses it first
 };
 
 struct Pass {
@@ -85,15 +86,17 @@ struct PassOptions {
   bool until_placed = false;
 };
 
-/// Runs the passes before `lower`, which make the same of a graph for all ranks of its mesh, but
-/// those that are left out. Errors: InternalError for names of passes that must not be left out, or
-/// that there are none of.
-Form run_graph_passes(const graph::Graph& graph, const PassContext& context,
-                      const PassOptions& options);
-/// Runs `lower` and what comes after it on what run_graph_passes has made, with the most room that
-/// the plan's limit on memory allows, or with none where even that is beyond it.
-program::Program run_program_passes(Form form, const PassContext& context,
-                                    const PassOptions& options);
+/// The passes fall into four stretches, one after another.
+enum class Stretch : std::uint8_t {
+  graph,     // those before `lower` make the same of a graph for all ranks of its mesh
+  program,   // from `lower` on, those that ask of the target only what no kernel table changes
+  kernels,   // from `choose_kernels` on: kernels and addresses, with the most room that the plan's
+             // limit on memory allows, or with none where even that is beyond it
+  complete,  // from `insert_waits` on
+};
+/// Runs the passes of a stretch on what those before it have made, but those that are left out.
+/// Errors: InternalError for names of passes that must not be left out, or that there are none of.
+Form run_passes(Stretch stretch, Form form, const PassContext& context, const PassOptions& options);
 
 /// A program that no pass has finished, as one that can be verified: addresses of their own where
 /// `place_buffers` has not been, one stream where `insert_waits` has not, some kernel where none is

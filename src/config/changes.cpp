@@ -51,6 +51,12 @@ Config with_choice(const Config& config, const GridChoice& choice) {
   return result;
 }
 
+Config with_least_grid(const Config& config) {
+  Config result = config;
+  result.open_axes = {};  // their sizes are 1
+  return result;
+}
+
 std::string grid_yaml(const Config& config) {
   require(!config.open_axes.any(), "a grid that goes to other ranks is settled");
   Config copy = config;  // places hand out references

@@ -22,6 +22,9 @@ struct GridChoice {
 
 /// The grid stands where an axis was open, and the stages where they were.
 Config with_choice(const Config& config, const GridChoice& choice);
+/// One rank an axis that is open, and one stage: whether anything of the configuration is legal can
+/// be seen before the planner chooses.
+Config with_least_grid(const Config& config);
 /// The grid and the stages of a configuration as YAML, for other ranks. Requires that no axis is
 /// open.
 std::string grid_yaml(const Config& config);

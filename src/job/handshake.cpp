@@ -68,7 +68,7 @@ std::string variables_text(const comm::Variable& variable) {
 }
 
 std::string plan_text(const Job& job) {
-  std::string text = plan::to_text(job.plan, job.graphs);
+  std::string text = plan::to_text(plan::with_fit(job.plan, job.fit), job.graphs);
   for (const program::Bundle& bundle : job.programs.classes)
     for (const program::Program& program : bundle.programs)
       for (const program::Traffic& entry : program::traffic(program))

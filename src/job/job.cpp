@@ -6,6 +6,7 @@
 #include "base/cores.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/stopwatch.h"
 #include "base/units.h"
 #include "checkpoint/state.h"
 #include "compile/fit.h"
@@ -112,17 +113,27 @@ struct Preparation::Work {
   std::string kernel_table;  // the named one
   Device device;
   machine::Target target;
-  std::optional<program::Job> compiled = std::nullopt;
+  compile::Compilation compilation;
+  double compiling_s = 0;
+
+  Work(PlannedRun its, HowToPrepare how_it_is, std::string table)
+      : planned(std::move(its)),
+        how(std::move(how_it_is)),
+        kernel_table(std::move(table)),
+        device(choose_device(planned.settled.config(), planned.ranks())),
+        target(target_of(planned.settled.config(), kernel_table, planned.ranks(), device,
+                         how.purpose)),
+        compilation(planned.graphs, planned.plan, target, how.passes) {}
 };
 
 Preparation::Preparation(config::Settled settled, const HowToPrepare& how) {
+  const Stopwatch watch;
   PlannedRun planned = plan_run(std::move(settled), how.graphs);
-  const config::Config& config = planned.settled.config();
-  std::string table = named_kernel_table(config.kernel_table);
-  const Device device = choose_device(config, planned.ranks());
-  machine::Target target = target_of(config, table, planned.ranks(), device, how.purpose);
-  work_ = std::make_unique<Work>(
-      Work{std::move(planned), how, std::move(table), device, std::move(target)});
+  std::string table = named_kernel_table(planned.settled.config().kernel_table);
+  work_ = std::make_unique<Work>(std::move(planned),
+                                 HowToPrepare{how.graphs, how.purpose, proved_in_debug(how.passes)},
+                                 std::move(table));
+  work_->compiling_s = watch.seconds();
 }
 
 Preparation::~Preparation() = default;
@@ -144,39 +155,34 @@ FoundHere Preparation::nothing_found() const {
 }
 
 std::vector<const program::Program*> Preparation::training_programs() const {
-  Work& work = *work_;
-  if (!work.compiled) {
-    auto made = compile::compile_to_fit(work.planned.graphs, work.planned.plan, work.target,
-                                        proved_in_debug(work.how.passes));
-    auto* none = std::get_if<compile::DoesNotFit>(&made);
-    work.compiled = std::move((none ? none->least : std::get<compile::Fitted>(made)).job);
-  }
-  std::vector<const program::Program*> programs;
-  for (const program::Bundle& bundle : work.compiled->classes)
-    programs.push_back(&bundle.at(op::ProgramKind::train));
+  const Stopwatch watch;
+  std::vector<const program::Program*> programs =
+      work_->compilation.programs(op::ProgramKind::train);
+  work_->compiling_s += watch.seconds();
   return programs;
 }
 
 Job Preparation::finish(const FoundHere& found) {
   Work& work = *work_;
-  machine::Target target = found.kernel_table == work.kernel_table
-                               ? work.target
-                               : target_of(config(), found.kernel_table, planned().ranks(),
-                                           work.device, work.how.purpose);
-  plan::Plan plan = work.planned.plan;
-  auto made =
-      compile::compile_to_fit(work.planned.graphs, plan, target, proved_in_debug(work.how.passes));
-  if (auto* none = std::get_if<compile::DoesNotFit>(&made))
-    throw UserError(ExitCode::does_not_fit, in_words(*none, config()));
-  auto& fitted = std::get<compile::Fitted>(made);
-  Job job{{std::move(work.planned)},
+  const Stopwatch watch;
+  const std::int64_t ranks = planned().ranks();
+  machine::Target target =
+      target_of(config(), found.kernel_table, ranks, work.device, work.how.purpose);
+  auto made = compile::finish_to_fit(work.compilation, planned().graphs, planned().plan, target,
+                                     found.memory_bytes, work.how.passes);
+  auto* none_fits = std::get_if<compile::DoesNotFit>(&made);
+  if (none_fits != nullptr && planned().plan.memory_limit)
+    throw UserError(ExitCode::does_not_fit, in_words(*none_fits, config()));
+  compile::Fitted& fitted =
+      none_fits != nullptr ? none_fits->least : std::get<compile::Fitted>(made);
+  return {std::move(work.planned),
+          std::move(fitted.fit),
           found.kernel_table,
           work.device,
-          found.gpu.value_or(GpuPlace{.index = 0, .ranks = plan.world}),
+          found.gpu.value_or(GpuPlace{.index = 0, .ranks = ranks}),
           std::move(target),
-          std::move(fitted.job)};
-  job.plan = std::move(fitted.plan);
-  return job;
+          std::move(fitted.job),
+          work.compiling_s + watch.seconds()};
 }
 
 Job prepare(config::Settled settled, const HowToPrepare& how) {

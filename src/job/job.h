@@ -40,11 +40,13 @@ PlannedRun plan_run(config::Settled settled, Graphs graphs = Graphs::of_run);
 
 /// Everything known about a run before it starts.
 struct Job : PlannedRun {
+  plan::Fit fit;             // of the plan, for the memory of a rank
   std::string kernel_table;  // a text of machine/kernel_table.h; empty: the built-in table
   Device device = Device::cpu;
   GpuPlace gpu;  // where the device is one
   machine::Target target;
   program::Job programs;
+  double compiling_s = 0;  // that planning and compiling took
 
   /// What ranks of the class run that needs most memory; of a job on one mesh, all ranks alike.
   const program::Bundle& bundle() const;

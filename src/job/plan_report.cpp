@@ -1,7 +1,6 @@
 #include "job/plan_report.h"
 
 #include <algorithm>
-#include <functional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -76,12 +75,13 @@ std::string stage_table(const Job& job) {
     return format("{:<9} {:>8} {:>8} {:>12} {:>10} {:>12}\n", stage, layers, ranks, parameters,
                   in_flight, memory);
   };
-  const std::size_t meshes = job.plan.meshes.size();
+  const plan::Plan plan = plan::with_fit(job.plan, job.fit);
+  const std::size_t meshes = plan.meshes.size();
   const bool is_shared = job.plan.num_stages() > meshes;
   std::string text =
       line(is_shared ? "stages" : "stage", "blocks", "ranks", "parameters", "in flight", "memory");
   for (std::size_t number = 0; number < meshes; ++number) {
-    const Mesh& mesh = job.plan.meshes[number];
+    const Mesh& mesh = plan.meshes[number];
     std::vector<std::string> stages, blocks;
     for (std::size_t stage = number; stage < job.plan.num_stages(); stage += meshes) {
       stages.push_back(format("{}", stage));
@@ -93,9 +93,9 @@ std::string stage_table(const Job& job) {
         parameters += static_cast<double>(value.shape.elements());
     const bool has_weight_tasks =
         job.plan.schedule.weight_delay.kind != pipeline::WeightDelay::Kind::none;
-    const std::int64_t in_flight = most_in_flight(
-        job.plan.orders[number],
-        has_weight_tasks ? pipeline::TaskKind::weight_backward : pipeline::TaskKind::backward);
+    const std::int64_t in_flight =
+        most_in_flight(plan.orders[number], has_weight_tasks ? pipeline::TaskKind::weight_backward
+                                                             : pipeline::TaskKind::backward);
     const program::Bundle& bundle =
         bundle_of(job, static_cast<std::int64_t>(mesh.ranks.front().index()));
     text += line(join(stages, ", "), join(blocks, " + "),
@@ -172,44 +172,57 @@ std::string memory_table(const Job& job) {
   return text;
 }
 
-std::string switch_table(Job job) {
+std::string switch_table(const Job& job) {
   const std::int64_t beside_bytes = checkpoint_copy_bytes(job);
-  job.programs = {};
+  /// What differs in the plan, and in what was chosen of it.
+  struct Side {
+    plan::Overlap overlap;
+    plan::Fit fit;
+  };
   struct Switch {
     std::string_view name;
-    std::function<void(plan::Plan&)> off, on;
+    Side off, on;
   };
-  const auto repeat = [](plan::Checkpointing checkpointing) {
-    return [checkpointing](plan::Plan& plan) {
-      plan.checkpointing = checkpointing;
-      plan.checkpointing_of_meshes.clear();
-    };
+  Side as_it_is{job.plan.overlap, job.fit};
+  as_it_is.fit.memory_limit.reset();
+  const auto overlapping = [&](const auto member, const auto value) {
+    Side side = as_it_is;
+    side.overlap.*member = value;
+    return side;
   };
+  const auto repeating = [&](const plan::Checkpointing& checkpointing) {
+    Side side = as_it_is;
+    side.fit.checkpointing.assign(job.plan.meshes.size(), checkpointing);
+    return side;
+  };
+  const auto caching = [&](std::int64_t layers) {
+    Side side = as_it_is;
+    side.fit.cached_gathers = layers;
+    return side;
+  };
+  using plan::Overlap;
   using enum plan::WeightGradients;
-  const auto gradients = [](plan::WeightGradients where) {
-    return [where](plan::Plan& plan) { plan.overlap.weight_gradients = where; };
-  };
   std::vector<Switch> switches = {
-      {"gathers ahead", [](plan::Plan& plan) { plan.overlap.all_gather = false; },
-       [](plan::Plan& plan) { plan.overlap.all_gather = true; }},
-      {"sums beside computation", [](plan::Plan& plan) { plan.overlap.reduce_scatter = false; },
-       [](plan::Plan& plan) { plan.overlap.reduce_scatter = true; }},
-      {"cached gathers", [](plan::Plan& plan) { plan.cached_gathers = 0; },
-       [&](plan::Plan& plan) { plan.cached_gathers = job.graphs.num_layers; }},
-      {"selective checkpointing", repeat({}), repeat({.layers = 1, .keeps_products = true})},
-      {"full checkpointing", repeat({}), repeat({.layers = 1})},
+      {"gathers ahead", overlapping(&Overlap::all_gather, false),
+       overlapping(&Overlap::all_gather, true)},
+      {"sums beside computation", overlapping(&Overlap::reduce_scatter, false),
+       overlapping(&Overlap::reduce_scatter, true)},
+      {"cached gathers", caching(0), caching(job.graphs.num_layers)},
+      {"selective checkpointing", repeating({}), repeating({.layers = 1, .keeps_products = true})},
+      {"full checkpointing", repeating({}), repeating({.layers = 1})},
   };
   if (job.target.compute_streams > 1 || job.plan.overlap.weight_gradients == beside)
-    switches.push_back({"weight gradients beside", gradients(in_turn), gradients(beside)});
+    switches.push_back({"weight gradients beside", overlapping(&Overlap::weight_gradients, in_turn),
+                        overlapping(&Overlap::weight_gradients, beside)});
   // A third micro-batch uses the memory of the second.
   constexpr std::int64_t enough_micros = 2;
-  const auto bytes_with = [&](const std::function<void(plan::Plan&)>& change) {
-    plan::Plan plan = job.plan;
+  const auto bytes_with = [&](const Side& side) {
+    plan::Plan plan = plan::with_fit(job.plan, side.fit);
     plan.memory_limit.reset();
+    plan.overlap = side.overlap;
     if (plan.meshes.size() == 1)
       plan.orders = {pipeline::order_of(pipeline::Schedule::one_f_one_b, {},
                                         std::min(plan.batching.accumulation, enough_micros))};
-    change(plan);
     const program::Job made =
         compile::compile(job.graphs, plan, job.target, {.only = op::ProgramKind::train});
     return made.classes[0].persistent_bytes + made.classes[0].transient_bytes + beside_bytes;

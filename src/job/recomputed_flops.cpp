@@ -30,11 +30,12 @@ double flops_again(const graph::Graph& train, const plan::Checkpointing& checkpo
 }  // namespace
 
 std::optional<double> recomputed_flops_per_step(const Job& job) {
-  if (!job.plan.repeats_any()) return std::nullopt;
+  const plan::Plan plan = plan::with_fit(job.plan, job.fit);
+  if (!plan.repeats_any()) return std::nullopt;
   double flops_of_micro = 0;
   for (std::size_t mesh = 0; mesh < job.plan.meshes.size(); ++mesh)
     flops_of_micro += flops_again(job.graphs.at(op::ProgramKind::train, MeshId(mesh)),
-                                  job.plan.checkpointing_on(MeshId(mesh)));
+                                  plan.checkpointing_on(MeshId(mesh)));
   return flops_of_micro * static_cast<double>(job.plan.batching.accumulation);
 }
 

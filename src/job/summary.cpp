@@ -124,8 +124,8 @@ Row step_row(const Job& job) {
 
 Rows summary_rows(const Job& job) {
   const config::Config& config = job.settled.config();
-  const std::string checkpointing =
-      job.plan.repeats_any() ? plan::checkpointing_text(job.plan) : "none";
+  const plan::Plan plan = plan::with_fit(job.plan, job.fit);
+  const std::string checkpointing = plan.repeats_any() ? plan::checkpointing_text(plan) : "none";
   Rows rows = {{"run", format("{}: {} step{} into {}", config.name, config.train.steps,
                               config.train.steps == 1 ? "" : "s", config.dir)}};
   add_model(config, rows);

@@ -105,32 +105,14 @@ Infeasible blamed(const graph::ModelGraphs& model, const PlanSpec& spec, Infeasi
 
 }  // namespace
 
-std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const PlanSpec& spec) {
-  const auto batching = solve_batching(spec);
-  if (const auto* infeasible = std::get_if<Infeasible>(&batching)) return *infeasible;
-  const Mesh mesh = make_mesh(spec.grid);
-  const auto layout = make_layout(model, spec, mesh);
-  if (const auto* infeasible = std::get_if<Infeasible>(&layout)) return *infeasible;
-  auto made = make_plan(model, mesh, std::get<Layout>(layout), std::get<Batching>(batching),
-                        spec.compute, spec.checkpointing);
-  if (auto* infeasible = std::get_if<Infeasible>(&made))
-    return blamed(model, spec, std::move(*infeasible));
-  take_options(std::get<Plan>(made), spec);
-  return made;
-}
+namespace {
 
-std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const Mesh& mesh,
+/// The plan of a mesh, with what it takes over from its spec as it is.
+std::variant<Plan, Infeasible> plan_mesh(const graph::ModelGraphs& model, const Mesh& mesh,
                                          const Layout& layout, const Batching& batching,
-                                         DType compute, Checkpointing checkpointing) {
-  Plan plan;
-  plan.meshes = {mesh};
-  plan.world = static_cast<std::int64_t>(mesh.ranks.size());
-  plan.batching = batching;
-  plan.compute = compute;
-  plan.checkpointing = checkpointing;
-  plan.orders = {pipeline::order_of(pipeline::Schedule::one_f_one_b, {}, batching.accumulation)};
+                                         const PlanSpec& spec) {
   PersistentShardings persistent = persistent_shardings(leading_graph(model), layout);
-  plan.graphs.resize(model.graphs.size());
+  std::vector<GraphShardings> graphs(model.graphs.size());
   // Graphs that make all state and look at it come last: caches are met in the others first.
   for (const bool is_of_state : {false, true})
     for (std::size_t i = 0; i < model.graphs.size(); ++i) {
@@ -138,17 +120,48 @@ std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const 
       if (op::is_of_state(graph.kind) != is_of_state) continue;
       auto shardings = derive_shardings(graph, mesh, layout, persistent);
       if (auto* infeasible = std::get_if<Infeasible>(&shardings)) return std::move(*infeasible);
-      plan.graphs[i] = std::get<0>(std::move(shardings));
+      graphs[i] = std::get<0>(std::move(shardings));
     }
-  return plan;
+  return Plan{
+      .world = static_cast<std::int64_t>(mesh.ranks.size()),
+      .meshes = {mesh},
+      .batching = batching,
+      .compute = spec.compute,
+      .checkpointing = spec.checkpointing,
+      .overlap = spec.overlap,
+      .bucket_bytes = spec.bucket_bytes,
+      .cached_gathers = spec.cached_gathers,
+      .memory_limit = spec.memory_limit,
+      .rounds_gradients = spec.rounds_gradients && accumulation_type(spec.compute) != spec.compute,
+      .graphs = std::move(graphs),
+      .edges = {},
+      .orders = {pipeline::order_of(pipeline::Schedule::one_f_one_b, {}, batching.accumulation)},
+      .layers = {},
+      .reshard = {},
+      .schedule = {}};
 }
 
-void take_options(Plan& plan, const PlanSpec& spec) {
-  plan.overlap = spec.overlap;
-  plan.bucket_bytes = spec.bucket_bytes;
-  plan.cached_gathers = spec.cached_gathers;
-  plan.memory_limit = spec.memory_limit;
-  plan.rounds_gradients = spec.rounds_gradients && accumulation_type(spec.compute) != spec.compute;
+}  // namespace
+
+std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const PlanSpec& spec) {
+  const auto batching = solve_batching(spec);
+  if (const auto* infeasible = std::get_if<Infeasible>(&batching)) return *infeasible;
+  const Mesh mesh = make_mesh(spec.grid);
+  const auto layout = make_layout(model, spec, mesh);
+  if (const auto* infeasible = std::get_if<Infeasible>(&layout)) return *infeasible;
+  auto made = plan_mesh(model, mesh, std::get<Layout>(layout), std::get<Batching>(batching), spec);
+  if (auto* infeasible = std::get_if<Infeasible>(&made))
+    return blamed(model, spec, std::move(*infeasible));
+  return made;
+}
+
+std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const Mesh& mesh,
+                                         const Layout& layout, const Batching& batching,
+                                         DType compute, Checkpointing checkpointing) {
+  PlanSpec spec;
+  spec.compute = compute;
+  spec.checkpointing = checkpointing;
+  return plan_mesh(model, mesh, layout, batching, spec);
 }
 
 std::string to_string(const Checkpointing& checkpointing) {

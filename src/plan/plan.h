@@ -82,8 +82,18 @@ std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const 
                                          const Layout& layout, const Batching& batching,
                                          DType compute, Checkpointing checkpointing);
 
-/// What a plan takes over from its spec as it is.
-void take_options(Plan& plan, const PlanSpec& spec);
+/// What is chosen of a plan so that a rank's memory is within a limit, beside the plan. What is
+/// none or empty is as the plan has it.
+struct Fit {
+  std::optional<std::int64_t> memory_limit;
+  std::vector<Checkpointing> checkpointing = {};              // by mesh
+  std::optional<std::int64_t> cached_gathers = std::nullopt;  // as of PlanSpec
+  /// Micro-batches more than 1F1B has ahead that an eager pipeline begins with, at most.
+  std::optional<std::int64_t> warm_ups = std::nullopt;
+  bool operator==(const Fit&) const = default;
+};
+/// The plan in which that is chosen. Cost: a copy of the plan.
+Plan with_fit(const Plan& plan, const Fit& fit);
 
 /// The layout that the strategy of the spec gives the model on a mesh.
 std::variant<Layout, Infeasible> make_layout(const graph::ModelGraphs& model, const PlanSpec& spec,
@@ -94,21 +104,15 @@ struct PlannedModel {
   graph::ModelGraphs model;
   Plan plan;
 };
-/// The plan for a model on one mesh, or on those of the stages of a pipeline. Requires what
-/// make_plan does.
+/// The plan for a model on one mesh, or on those of the stages of a pipeline: one after another in
+/// rank order, each with one stage or several. All stages process the same micro-batches, of
+/// `micro_batch_size` samples a rank of the first mesh, each divided by its own grid. Infeasible
+/// where a table that several stages use leaves a rank without a row, and for stages in chunks.
+/// Requires what make_plan does.
 std::variant<PlannedModel, Infeasible> plan_model(graph::ModelGraphs model, const PlanSpec& spec);
 
-/// The plan for a model on several meshes, one after another in rank order, each with one stage or
-/// several. All stages process the same micro-batches, of `micro_batch_size` samples a rank of the
-/// first mesh, each divided by its own grid. Infeasible where a table that several stages use
-/// leaves a rank without a row, and in chunks.
-std::variant<PlannedModel, Infeasible> plan_stages(const graph::ModelGraphs& model,
-                                                   const PlanSpec& spec);
-
-/// Changes the orders of an eager pipeline to begin at most so many micro-batches more ahead than
-/// 1F1B does; 0 is 1F1B. It changes no other plan.
-void limit_warm_ups(Plan& plan, std::int64_t more);
-/// The most that changes anything: stages - 1; 0 where the pipeline is not eager.
+/// The most micro-batches that Fit::warm_ups may say: stages - 1; 0 where the pipeline is not
+/// eager.
 std::int64_t most_warm_ups(const Plan& plan);
 
 /// The layers of the model that the stages of a mesh have, ascending.

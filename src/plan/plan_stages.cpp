@@ -99,18 +99,31 @@ std::optional<Infeasible> padded_table(const Cut& cut, const std::vector<Grid>& 
   return std::nullopt;
 }
 
-/// Takes over what the plan of the stages of one mesh says of it.
-void add_mesh(Plan& plan, Plan own, const graph::ModelGraphs& model, std::string_view name) {
-  Mesh& mesh = own.meshes[0];
-  mesh.name = format("{}{}", name, plan.meshes.size());
-  mesh.ranks = Ranks(Rank(static_cast<std::size_t>(plan.world)), mesh.ranks.size());
-  plan.world += static_cast<std::int64_t>(mesh.ranks.size());
-  plan.meshes.push_back(std::move(mesh));
-  for (std::size_t i = 0; i < model.graphs.size(); ++i)
-    if (model.graphs[i].mesh.index() + 1 == plan.meshes.size())
-      plan.graphs[i] = *std::ranges::find(own.graphs, model.graphs[i].kind,
-                                          [](const GraphShardings& graph) { return graph.graph; });
-}
+/// What the plans of the meshes say together.
+struct Meshes {
+  std::int64_t world = 0;
+  std::vector<Mesh> meshes;
+  std::vector<GraphShardings> graphs;  // in the order of the model's graphs
+
+  explicit Meshes(const graph::ModelGraphs& model) : graphs(model.graphs.size()) {}
+
+  void add(Plan own, const graph::ModelGraphs& model, std::string_view name) {
+    Mesh& mesh = own.meshes[0];
+    mesh.name = format("{}{}", name, meshes.size());
+    mesh.ranks = Ranks(Rank(static_cast<std::size_t>(world)), mesh.ranks.size());
+    world += static_cast<std::int64_t>(mesh.ranks.size());
+    meshes.push_back(std::move(mesh));
+    for (std::size_t i = 0; i < model.graphs.size(); ++i)
+      if (model.graphs[i].mesh.index() + 1 == meshes.size())
+        graphs[i] = *std::ranges::find(own.graphs, model.graphs[i].kind,
+                                       [](const GraphShardings& graph) { return graph.graph; });
+  }
+  const GraphShardings& of(op::ProgramKind kind, MeshId mesh) const {
+    return *std::ranges::find_if(graphs, [&](const GraphShardings& graph) {
+      return graph.graph == kind && graph.mesh == mesh;
+    });
+  }
+};
 
 /// What a micro-batch costs each stage, in flops of a rank. What makes gradients of parameters
 /// alone can have a task of its own.
@@ -136,41 +149,47 @@ std::vector<pipeline::StageCost> stage_costs(const graph::ModelGraphs& model,
   return costs;
 }
 
-/// The orders of all meshes; a delay of the weights' part that is left open is settled by flops, as
-/// if what is sent took no time.
-std::optional<Infeasible> set_orders(Plan& plan, const PipelineSpec& spec,
-                                     std::vector<pipeline::StageCost> costs) {
+/// In which order each mesh does its part, and by which schedule.
+struct Course {
+  std::vector<pipeline::Order> orders;
+  pipeline::ScheduleSpec schedule;
+};
+/// The orders of so many meshes; a delay of the weights' part that is left open is settled by
+/// flops, as if what is sent took no time.
+std::variant<Course, Infeasible> course_of(const PipelineSpec& spec, std::size_t meshes,
+                                           std::int64_t micros,
+                                           std::vector<pipeline::StageCost> costs) {
   const std::size_t stages = costs.size();
-  plan.schedule = {.schedule = spec.schedule,
-                   .stages_per_mesh = spec.stages_per_mesh,
-                   .weight_delay = spec.weight_delay};
+  Course course{{},
+                {.schedule = spec.schedule,
+                 .stages_per_mesh = spec.stages_per_mesh,
+                 .weight_delay = spec.weight_delay}};
   const std::vector<pipeline::Edge> edges = pipeline::chain(stages);
   auto chosen = pipeline::choose_orders(
-      plan.schedule, plan.meshes.size(), plan.batching.accumulation,
+      course.schedule, meshes, micros,
       {std::move(costs), edges, std::vector<pipeline::EdgeCost>(edges.size())});
   if (const auto* refusal = std::get_if<pipeline::Refusal>(&chosen))
     return Infeasible{{RefusedSchedule{*refusal}}};
   auto& [orders, timing, delay] = std::get<pipeline::ChosenOrders>(chosen);
-  plan.orders = std::move(orders);
+  course.orders = std::move(orders);
   using Kind = pipeline::WeightDelay::Kind;
-  plan.schedule.weight_delay =
+  course.schedule.weight_delay =
       delay ? pipeline::WeightDelay{Kind::fixed, *delay} : pipeline::WeightDelay{};
-  return std::nullopt;
+  return course;
 }
 
 /// How a value lies when it leaves its mesh or arrives there. Results are summed up before.
-op::Sharding sharding_of(const graph::ModelGraphs& model, const Plan& plan, op::ProgramKind kind,
-                         const std::string& value, MeshId mesh) {
+op::Sharding sharding_of(const graph::ModelGraphs& model, const Meshes& meshes,
+                         op::ProgramKind kind, const std::string& value, MeshId mesh) {
   const graph::Graph& graph = model.at(kind, mesh);
   const graph::ValueId id = *graph.find(value);
   if (graph.value(id).role == graph::ValueRole::result) return {mesh, {}, {}};
-  op::Sharding sharding = plan.of(kind, mesh).values[id.index()];
+  op::Sharding sharding = meshes.of(kind, mesh).values[id.index()];
   sharding.partial.clear();
   return sharding;
 }
 
-}  // namespace
-
+/// The plan for a model on several meshes.
 std::variant<PlannedModel, Infeasible> plan_stages(const graph::ModelGraphs& model,
                                                    const PlanSpec& spec) {
   if (spec.chunks > 1) return Infeasible{{ChunkedStages{spec.chunks}}};
@@ -185,9 +204,8 @@ std::variant<PlannedModel, Infeasible> plan_stages(const graph::ModelGraphs& mod
     return Infeasible{std::move(unused)};
   Cut split = cut(model, std::get<0>(last_layers), grids.size());
   if (auto infeasible = padded_table(split, grids)) return std::move(*infeasible);
-  Plan plan;
-  plan.world = 0;
-  plan.graphs.resize(split.model.graphs.size());
+  Meshes meshes(split.model);
+  Batching batching;  // on the first mesh
   for (std::size_t mesh = 0; mesh < grids.size(); ++mesh) {
     auto specified = mesh_spec(spec, grids, mesh);
     if (const auto* infeasible = std::get_if<Infeasible>(&specified)) return *infeasible;
@@ -197,42 +215,74 @@ std::variant<PlannedModel, Infeasible> plan_stages(const graph::ModelGraphs& mod
     auto planned = make_plan(graphs, own_spec);
     if (auto* infeasible = std::get_if<Infeasible>(&planned)) return std::move(*infeasible);
     Plan& own = std::get<Plan>(planned);
-    if (mesh == 0) plan.batching = own.batching;
-    plan.compute = own.compute;
-    plan.checkpointing = own.checkpointing;
-    add_mesh(plan, std::move(own), split.model, pipeline.stages_per_mesh == 1 ? "stage" : "mesh");
+    if (mesh == 0) batching = own.batching;
+    meshes.add(std::move(own), split.model, pipeline.stages_per_mesh == 1 ? "stage" : "mesh");
   }
-  const auto stages = static_cast<std::size_t>(pipeline.stages);
-  if (auto infeasible = set_orders(plan, pipeline, stage_costs(split.model, grids, stages)))
-    return std::move(*infeasible);
+  auto course =
+      course_of(pipeline, grids.size(), batching.accumulation,
+                stage_costs(split.model, grids, static_cast<std::size_t>(pipeline.stages)));
+  if (auto* infeasible = std::get_if<Infeasible>(&course)) return std::move(*infeasible);
+  auto& [orders, schedule] = std::get<Course>(course);
   for (Edge& edge : split.edges) {
-    edge.sent = sharding_of(split.model, plan, edge.graph, edge.value, edge.from);
-    edge.received = sharding_of(split.model, plan, edge.graph, edge.into, edge.to);
+    edge.sent = sharding_of(split.model, meshes, edge.graph, edge.value, edge.from);
+    edge.received = sharding_of(split.model, meshes, edge.graph, edge.into, edge.to);
   }
-  take_options(plan, spec);
-  plan.reshard = pipeline.reshard;
-  plan.layers = layers_of(std::get<0>(last_layers), model.num_layers);
-  plan.edges = std::move(split.edges);
+  Plan plan{
+      .world = meshes.world,
+      .meshes = std::move(meshes.meshes),
+      .batching = batching,
+      .compute = spec.compute,
+      .checkpointing = spec.checkpointing,
+      .overlap = spec.overlap,
+      .bucket_bytes = spec.bucket_bytes,
+      .cached_gathers = spec.cached_gathers,
+      .memory_limit = spec.memory_limit,
+      .rounds_gradients = spec.rounds_gradients && accumulation_type(spec.compute) != spec.compute,
+      .graphs = std::move(meshes.graphs),
+      .edges = std::move(split.edges),
+      .orders = std::move(orders),
+      .layers = layers_of(std::get<0>(last_layers), model.num_layers),
+      .reshard = pipeline.reshard,
+      .schedule = std::move(schedule)};
   return PlannedModel{std::move(split.model), std::move(plan)};
 }
+
+/// The schedule of an eager pipeline that begins at most so many micro-batches more ahead than 1F1B
+/// does; 0 is 1F1B.
+pipeline::ScheduleSpec limited(pipeline::ScheduleSpec schedule, std::int64_t stages,
+                               std::int64_t more) {
+  const std::int64_t delay = schedule.weight_delay.micros;
+  schedule.caps.clear();
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    const std::int64_t after = stages - 1 - stage;
+    schedule.caps.emplace_back(1 + after + std::min(more, after) + delay);
+  }
+  return schedule;
+}
+
+}  // namespace
 
 std::int64_t most_warm_ups(const Plan& plan) {
   const bool is_eager = plan.schedule.schedule == pipeline::Schedule::eager_one_f_one_b;
   return is_eager ? static_cast<std::int64_t>(plan.meshes.size()) - 1 : 0;
 }
 
-void limit_warm_ups(Plan& plan, std::int64_t more) {
-  if (most_warm_ups(plan) == 0) return;
-  const auto stages = static_cast<std::int64_t>(plan.meshes.size());
-  const std::int64_t delay = plan.schedule.weight_delay.micros;
-  plan.schedule.caps.clear();
-  for (std::int64_t stage = 0; stage < stages; ++stage) {
-    const std::int64_t after = stages - 1 - stage;
-    plan.schedule.caps.emplace_back(1 + after + std::min(more, after) + delay);
+Plan with_fit(const Plan& plan, const Fit& fit) {
+  Plan result = plan;
+  if (fit.memory_limit) result.memory_limit = fit.memory_limit;
+  if (fit.cached_gathers) result.cached_gathers = fit.cached_gathers;
+  const bool is_alike = std::ranges::none_of(fit.checkpointing, &Checkpointing::repeats_any);
+  if (fit.checkpointing.size() == 1 || (is_alike && !fit.checkpointing.empty()))
+    result.checkpointing = fit.checkpointing[0];
+  else
+    result.checkpointing_of_meshes = fit.checkpointing;
+  if (fit.warm_ups && most_warm_ups(plan) > 0) {
+    result.schedule =
+        limited(plan.schedule, static_cast<std::int64_t>(plan.meshes.size()), *fit.warm_ups);
+    result.orders = std::get<std::vector<pipeline::Order>>(
+        pipeline::make_orders(result.schedule, plan.meshes.size(), plan.batching.accumulation));
   }
-  auto orders =
-      pipeline::make_orders(plan.schedule, plan.meshes.size(), plan.batching.accumulation);
-  plan.orders = std::get<std::vector<pipeline::Order>>(std::move(orders));
+  return result;
 }
 
 std::variant<PlannedModel, Infeasible> plan_model(graph::ModelGraphs model, const PlanSpec& spec) {

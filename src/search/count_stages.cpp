@@ -86,7 +86,7 @@ class StageCounter {
   std::variant<PlannedModel, Infeasible> planned(const plan::PlanSpec& spec) const {
     const std::vector<std::int64_t>& layers = spec.pipeline.layers;
     const std::int64_t all = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
-    return plan::plan_stages(graphs_.of(all, spec), spec);
+    return plan::plan_model(graphs_.of(all, spec), spec);
   }
 
   std::optional<Infeasible> count_all_layers() {

@@ -190,7 +190,6 @@ PreparedRun prepare_run(const TrainArguments& arguments, comm::Together& togethe
   together.set_patience(watchdog_s(given.config));
   const std::optional<job::ChosenGrid> grid = choose_grid(arguments, given.config, together);
   config::Settled settled = settle(given, grid, ranks.number, together);
-  const Stopwatch compiling;
   std::optional<job::Preparation> preparation;
   together.each([&] {
     config::refuse_signals(settled.config());
@@ -207,7 +206,6 @@ PreparedRun prepare_run(const TrainArguments& arguments, comm::Together& togethe
                   .peak = {},
                   .predicted = {},
                   .reading_time = std::move(given.reading_time),
-                  .compiling_time = format_duration(compiling.seconds()),
                   .notes = std::move(given.notes),
                   .warnings = {}};
   run.facts = {.ranks = static_cast<std::size_t>(run.job.ranks()),

@@ -28,7 +28,7 @@ struct PreparedRun {
   rundir::JobFacts facts;
   std::optional<job::MeasuredPeak> peak;
   std::optional<PredictedStep> predicted;  // on the first process
-  std::string reading_time, compiling_time;
+  std::string reading_time;
   std::vector<std::string> notes;     // what people should know of the configuration
   std::vector<std::string> warnings;  // by process; empty texts: none
 };

@@ -91,7 +91,7 @@ Rows startup_rows(const job::Job& job, const data::Source& source, const rundir:
   rows.push_back(libraries_row(facts));
   if (!kernels.origin.empty())
     rows.push_back({"products", format("each by its fastest kernel: {}", kernels.origin)});
-  if (peak) rows.push_back(peak_row(*peak, job.plan.repeats_any()));
+  if (peak) rows.push_back(peak_row(*peak, plan::with_fit(job.plan, job.fit).repeats_any()));
   return rows;
 }
 

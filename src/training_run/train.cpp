@@ -60,8 +60,8 @@ void show_start(const TrainArguments& arguments, const PreparedRun& run, std::si
                 const rundir::StartRequest& request, const rundir::RunStart& start,
                 screen::Log& log) {
   log.set_level(screen::log_level(run.job.settled.config().log_level));
-  log.debug(format("configuration and data read in {}, planned, kernels found and compiled in {}",
-                   run.reading_time, run.compiling_time));
+  log.debug(format("configuration and data read in {}, planned and compiled in {}",
+                   run.reading_time, format_duration(run.job.compiling_s)));
   log.info(screen::to_text(
       startup_rows(run.job, *run.source, run.facts, run.peak, run.kernels, ranks_here),
       log.columns()));

@@ -235,7 +235,7 @@ rundir::RunTexts texts_of(const TrainingRun& run) {
   const data::Source& source = run.source;
   return {.config = config::shown_yaml(job.settled.config()),
           .plan = without_styles(screen::to_text(job::summary_rows(job))) + "\n" +
-                  plan::to_text(job.plan, job.graphs),
+                  plan::to_text(plan::with_fit(job.plan, job.fit), job.graphs),
           .grids = run.grids,
           .kernel_table = job.kernel_table,
           .tokenizer = source.tokenizer() == nullptr ? "" : source.tokenizer()->to_text() + "\n",

@@ -49,7 +49,7 @@ Step step_of(const Case& wanted) {
     spec.pipeline.layers.push_back(static_cast<std::int64_t>(6 * (stage + 1) / wanted.stages) -
                                    static_cast<std::int64_t>(6 * stage / wanted.stages));
   const auto graphs = model::build(gpt, {1, spec.seq_length, spec.global_batch_size}, {});
-  auto planned = plan::plan_stages(graphs, spec);
+  auto planned = plan::plan_model(graphs, spec);
   auto& staged = std::get<plan::PlannedModel>(planned);
   return {std::move(staged.model), std::move(staged.plan)};
 }

@@ -35,7 +35,7 @@ TEST(PaddedStages, are_refused_where_a_rank_would_have_no_row) {
   spec.pipeline = Pipeline{{{.x = 2, .y = 2, .data = 1}, {.data = 1}}, {2}}.with(
       Schedule::one_f_one_b, setup.gpt.num_layers);
   const auto graphs = model::build(setup.model(), {4, 6, 24}, setup.optimizer);
-  const auto planned = plan::plan_stages(graphs, spec);
+  const auto planned = plan::plan_model(graphs, spec);
   const auto* infeasible = std::get_if<plan::Infeasible>(&planned);
   ASSERT_NE(infeasible, nullptr);
   const auto* padded = std::get_if<plan::PaddedTransfer>(&infeasible->problems.at(0));

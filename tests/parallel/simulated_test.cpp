@@ -89,7 +89,7 @@ program::Job pipeline_of(const RunSetup& setup, const std::vector<plan::Grid>& g
                    .schedule = schedule,
                    .layers = layers,
                    .grids = grids};
-  const auto staged = plan::plan_stages(graphs, spec);
+  const auto staged = plan::plan_model(graphs, spec);
   const auto& [model, plan] = std::get<plan::PlannedModel>(staged);
   return compile::compile(model, plan, kernels::cpu::target(1));
 }
@@ -249,7 +249,7 @@ double pipeline_step_s(pipeline::Schedule schedule, bool overlaps, double link_b
   plan::PlanSpec spec = setup.plan;
   const plan::Grid one{.data = 1};
   spec.pipeline = {.stages = 2, .schedule = schedule, .layers = {4, 4}, .grids = {one, one}};
-  const auto staged = plan::plan_stages(graphs, spec);
+  const auto staged = plan::plan_model(graphs, spec);
   const auto& [model, plan] = std::get<plan::PlannedModel>(staged);
   machine::Cluster cluster = test::slow_cluster();
   cluster.levels[0].units = 1;

@@ -160,7 +160,7 @@ TEST(Stages, that_are_eager_begin_fewer_micro_batches_where_memory_is_short) {
     plan::PlanSpec spec = setup.plan;
     spec.pipeline = first_is_largest.with(schedule, graphs.num_layers);
     spec.memory_limit = limit;
-    return std::get<plan::PlannedModel>(plan::plan_stages(graphs, spec));
+    return std::get<plan::PlannedModel>(plan::plan_model(graphs, spec));
   };
   const auto fitted = [&](const plan::PlannedModel& wanted) {
     return compile::compile_to_fit(wanted.model, wanted.plan, kernels::cpu::target(1));
@@ -181,11 +181,14 @@ TEST(Stages, that_are_eager_begin_fewer_micro_batches_where_memory_is_short) {
                      most = needed(Schedule::eager_one_f_one_b);
   ASSERT_LT(least, most);
   for (const std::int64_t limit : {most - 1, least}) {
-    const auto made = fitted(planned(Schedule::eager_one_f_one_b, limit));
-    const auto& [plan, job] = std::get<compile::Fitted>(made);
+    const plan::PlannedModel wanted = planned(Schedule::eager_one_f_one_b, limit);
+    const auto made = fitted(wanted);
+    const auto& [fit, job] = std::get<compile::Fitted>(made);
+    const plan::Plan plan = plan::with_fit(wanted.plan, fit);
     EXPECT_LE(bytes_of(job), limit);
     EXPECT_NE(plan.orders, of_eager);
     EXPECT_EQ(plan.orders == of_1f1b, limit == least);
+    EXPECT_EQ(wanted.plan.orders, of_eager) << "fitting changes no plan";
   }
 }
 
@@ -247,7 +250,7 @@ TEST(Stages, compute_again_what_their_own_memory_asks_for) {
     spec.pipeline = stages.with(schedule, graphs.num_layers);
     spec.checkpointing.is_auto = true;
     spec.cached_gathers = 0;
-    return std::get<plan::PlannedModel>(plan::plan_stages(graphs, spec));
+    return std::get<plan::PlannedModel>(plan::plan_model(graphs, spec));
   };
   const auto compiled = [](const graph::ModelGraphs& cut, const plan::Plan& plan) {
     return compile::compile(cut, plan, kernels::cpu::target(1));
@@ -271,14 +274,15 @@ TEST(Stages, compute_again_what_their_own_memory_asks_for) {
       plan.memory_limit = limit;
       const auto made = compile::compile_to_fit(model, plan, kernels::cpu::target(1));
       const auto& fitted = std::get<compile::Fitted>(made);
+      const plan::Plan chosen = plan::with_fit(plan, fitted.fit);
       EXPECT_TRUE(verify::verify(fitted.job).empty());
       const std::vector<std::int64_t> bytes = bytes_by_mesh(plan, fitted.job);
       std::vector<std::int64_t> repeated;  // by mesh: layers, those without their products twice
-      ASSERT_EQ(fitted.plan.checkpointing_of_meshes.size(), plan.meshes.size());
+      ASSERT_EQ(chosen.checkpointing_of_meshes.size(), plan.meshes.size());
       for (std::size_t mesh = 0; mesh < bytes.size(); ++mesh) {
-        SCOPED_TRACE(format("mesh {} of {}", mesh, plan::checkpointing_text(fitted.plan)));
+        SCOPED_TRACE(format("mesh {} of {}", mesh, plan::checkpointing_text(chosen)));
         EXPECT_LE(bytes[mesh], limit);
-        plan::Plan less = fitted.plan;
+        plan::Plan less = chosen;
         plan::Checkpointing& its = less.checkpointing_of_meshes[mesh];
         const auto layers = plan::layers_on(plan, MeshId(mesh), graphs.num_layers);
         std::int64_t again = 0;

@@ -340,7 +340,7 @@ TEST(Stages, of_which_one_has_no_samples_for_a_rank_are_infeasible) {
   const auto graphs = model::build(setup.model(), {4, 6, 24}, setup.optimizer);
   plan::PlanSpec spec = setup.plan;
   spec.pipeline = {.stages = 2, .grids = {{.data = 1}, {.data = 3}}};
-  const auto planned = plan::plan_stages(graphs, spec);
+  const auto planned = plan::plan_model(graphs, spec);
   const auto& infeasible = std::get<plan::Infeasible>(planned);
   const auto& problem = std::get<plan::UnevenStage>(infeasible.problems.at(0));
   EXPECT_EQ(problem.stage, 1U);
@@ -353,7 +353,7 @@ TEST(Stages, in_chunks_are_infeasible) {
   setup.plan.chunks = 2;
   setup.plan.pipeline = {.stages = 2, .grids = {{.data = 1}, {.data = 2}}};
   const auto graphs = model::build(setup.model(), {4, 6, 24}, setup.optimizer);
-  const auto planned = plan::plan_stages(graphs, setup.plan);
+  const auto planned = plan::plan_model(graphs, setup.plan);
   const auto& infeasible = std::get<plan::Infeasible>(planned);
   EXPECT_EQ(std::get<plan::ChunkedStages>(infeasible.problems.at(0)).chunks, 2);
 }

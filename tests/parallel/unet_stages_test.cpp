@@ -40,7 +40,7 @@ std::string wrong_with(const UnetCase& its, bool in_full) {
                    .schedule = its.schedule,
                    .weight_delay = *pipeline::weight_delay_from(its.delay)};
   const auto graphs = model::build(setup.model(), {1, 1, its.micros}, setup.optimizer);
-  const auto planned = plan::plan_stages(graphs, spec);
+  const auto planned = plan::plan_model(graphs, spec);
   if (const auto* infeasible = std::get_if<plan::Infeasible>(&planned))
     return is_rightly_refused(its, *infeasible) ? "" : its.text() + ": is refused";
   const auto& [model, plan] = std::get<plan::PlannedModel>(planned);

@@ -22,7 +22,7 @@ MOST_SOURCES = 5
 SOURCES = {
     "load_config": "the files of a command; what it refuses names grids that would do",
     "settle": "the one function that settles a run",
-    "settle_to_look": "the same for commands that look at a run, and say which grid was chosen",
+    "with_fit": "the plan in which stands what was chosen for a rank's memory",
     "make_plan": "a plan of one mesh",
     "plan_model": "a plan of any model",
 }

@@ -100,7 +100,7 @@ inline program::Job compile_stages(const RunSetup& setup, const TwoStages& stage
                    .schedule = pipeline::Schedule::one_f_one_b,
                    .grids = {stages.first, stages.second}};
   spec.pipeline.layers = {stages.last_layer + 1, graphs.num_layers - stages.last_layer - 1};
-  auto [model, plan] = std::get<plan::PlannedModel>(plan::plan_stages(graphs, spec));
+  auto [model, plan] = std::get<plan::PlannedModel>(plan::plan_model(graphs, spec));
   return compile::compile(model, plan, target);
 }
 

@@ -82,7 +82,7 @@ inline program::Job compile_stages(const RunSetup& setup, const Pipeline& stages
       setup.optimizer);
   plan::PlanSpec spec = setup.plan;
   spec.pipeline = stages.with(schedule, graphs.num_layers);
-  auto [model, plan] = std::get<plan::PlannedModel>(plan::plan_stages(graphs, spec));
+  auto [model, plan] = std::get<plan::PlannedModel>(plan::plan_model(graphs, spec));
   if (weight_delay)
     for (pipeline::Order& order : plan.orders)
       order = pipeline::with_weight_tasks(order, *weight_delay);

@@ -73,7 +73,7 @@ TEST(Fit, twenty_limits_are_kept_with_the_least_recomputation_that_keeps_them) {
       const auto* fitted = std::get_if<Fitted>(&result);
       ASSERT_NE(fitted, nullptr) << limit;
       EXPECT_LE(bytes_of(fitted->job), limit);
-      const plan::Checkpointing& chosen = fitted->plan.checkpointing;
+      const plan::Checkpointing& chosen = fitted->fit.checkpointing.at(0);
       if (const auto less = one_step_less(chosen)) {
         EXPECT_GT(bytes_with(setup, *less, 0), limit) << plan::to_string(chosen);
       }
@@ -117,7 +117,7 @@ TEST(Fit, gathered_weights_stay_for_as_many_layers_as_the_limit_allows) {
     const auto* fitted = std::get_if<Fitted>(&result);
     ASSERT_NE(fitted, nullptr);
     EXPECT_LE(bytes_of(fitted->job), limit);
-    const std::int64_t cached = fitted->plan.cached_gathers.value();
+    const std::int64_t cached = fitted->fit.cached_gathers.value();
     if (cached < layers) {
       EXPECT_GT(bytes_with(setup, {.layers = 1}, cached + 1, {true, {10}}), limit);
     }
@@ -131,7 +131,7 @@ TEST(Fit, a_limit_that_binds_nothing_leaves_open_what_is_open) {
   const GridSetup setup = setup_of({.z = 4, .data = 1});
   const std::int64_t all = bytes_with(setup, {}, layers, {true, {10}});
   auto ample = fitted_to(setup, 4 * all), none = fitted_to(setup, std::nullopt);
-  EXPECT_EQ(std::get<Fitted>(ample).plan.cached_gathers, std::nullopt);
+  EXPECT_EQ(std::get<Fitted>(ample).fit.cached_gathers, std::nullopt);
   EXPECT_EQ(bytes_of(std::get<Fitted>(ample).job), bytes_of(std::get<Fitted>(none).job));
 }
 

@@ -133,7 +133,7 @@ program::Program middle_stage(bool overlaps) {
   plan::PlanSpec spec = setup.plan;
   const plan::Grid one{.data = 1};
   spec.pipeline = {.stages = 3, .layers = {1, 1, 1}, .grids = {one, one, one}};
-  const auto [model, plan] = std::get<plan::PlannedModel>(plan::plan_stages(setup.graphs(), spec));
+  const auto [model, plan] = std::get<plan::PlannedModel>(plan::plan_model(setup.graphs(), spec));
   return program::bundle_of(compile(model, plan, test_target()), Rank(1))
       .at(op::ProgramKind::train);
 }

@@ -213,7 +213,7 @@ graph::ModelGraphs for_stages() {
 /// By mesh that has the parameter or receives it: how it lies at rest.
 std::map<std::size_t, std::string> rest_on_stages(const std::vector<Pin>& pins,
                                                   const std::string& name) {
-  const auto made = plan_stages(for_stages(), on_stages(pins));
+  const auto made = plan_model(for_stages(), on_stages(pins));
   if (const auto* infeasible = std::get_if<Infeasible>(&made))
     return {{0, test::in_words(*infeasible)}};
   const auto& [model, plan] = std::get<PlannedModel>(made);

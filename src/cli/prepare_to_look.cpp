@@ -1,4 +1,4 @@
-#include "cli/settle_grid.h"
+#include "cli/prepare_to_look.h"
 
 #include "base/error.h"
 #include "config/changes.h"
@@ -8,10 +8,11 @@
 
 namespace fourfold::cli {
 
-config::Settled settle_to_look(const config::Config& config, std::optional<std::int64_t> ranks,
-                               const std::string& machine) {
+job::Job prepare_to_look(const config::Config& config, std::optional<std::int64_t> ranks,
+                         const compile::PassOptions& passes, const std::string& machine) {
+  const job::HowToPrepare how{.purpose = job::Purpose::look, .passes = passes};
   const config::Config with_model = config::with_model(config, job::model_of(config, nullptr));
-  if (!config.open_axes.any()) return job::settle(with_model, {.ranks = ranks});
+  if (!config.open_axes.any()) return job::prepare(job::settle(with_model, {.ranks = ranks}), how);
   const config::Config asked =
       machine.empty() ? with_model : config::with_machine(with_model, machine);
   job::RanksThere there = job::ranks_of_this_host(config);
@@ -19,7 +20,8 @@ config::Settled settle_to_look(const config::Config& config, std::optional<std::
   const job::ChosenGrid chosen =
       job::choose_grid(asked, there.ranks, job::machine_of(asked, there));
   screen::tell("grid: " + chosen.text);
-  return job::settle(config::with_choice(with_model, chosen), {.ranks = there.ranks});
+  return job::prepare(job::settle(config::with_choice(with_model, chosen), {.ranks = there.ranks}),
+                      how);
 }
 
 void refuse_open_grid(const config::Config& config) {

@@ -1,0 +1,25 @@
+// How commands prepare a run that they look at: data are read where the model waits for them, and a
+// grid that is `auto` is chosen, which is said. Not how (job/settle.h, job/open_grid.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "config/config.h"
+#include "job/job.h"
+
+namespace fourfold::cli {
+
+/// Settles the run for so many ranks, plans and compiles it. Where the configuration leaves an axis
+/// of its grid open, it is chosen for them, or for those that `train` would have on this host, and
+/// standard error says which it is. `machine`: a name or a file, in place of run.machine; empty:
+/// that. Errors: those of job::settle, job::choose_grid and job::prepare.
+job::Job prepare_to_look(const config::Config& config, std::optional<std::int64_t> ranks,
+                         const compile::PassOptions& passes = {}, const std::string& machine = {});
+
+/// For commands whose ranks are not known before they start. Errors: UserError(bad_config) where an
+/// axis of the grid is open.
+void refuse_open_grid(const config::Config& config);
+
+}  // namespace fourfold::cli
