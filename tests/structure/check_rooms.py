@@ -22,7 +22,7 @@ def expand(word):
 
 def exists(root, folder, word, names):
     """Whether a path written in a page of `folder` names something: from there, from the top, from src/, or by name."""
-    if repository.is_ignored(root, pathlib.PurePosixPath(word)):
+    if pathlib.PurePosixPath(word) in repository.Ignored(root):
         return True  # made by a run or a build
     if "/" not in word.rstrip("/"):
         return word in names or (folder / word).exists()

@@ -2,6 +2,7 @@
 import argparse
 import fnmatch
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -15,20 +16,27 @@ def files(root):
         paths = [pathlib.PurePosixPath(name) for name in git.stdout.decode().split("\0") if name]
     else:
         paths = [pathlib.PurePosixPath(path.relative_to(root).as_posix()) for path in root.rglob("*")]
-        paths = [path for path in paths if not is_ignored(root, path) and path.parts[0] != ".git"]
+        ignored = Ignored(root)
+        paths = [path for path in paths if path.parts[0] != ".git" and path not in ignored]
     return sorted(path for path in set(paths) if (root / path).is_file())
 
 
-def is_ignored(root, path):
-    """Whether .gitignore names this path: files that are made, not written. Knows the simple patterns we use."""
-    ignore = root / ".gitignore"
-    patterns = ignore.read_text().split() if ignore.exists() else []
-    for pattern in patterns:
-        for parent in (path, *path.parents):
-            name = str(parent) if pattern.startswith("/") else parent.name
-            if fnmatch.fnmatch(name, pattern.strip("/")):
-                return True
-    return False
+class Ignored:
+    """The paths that .gitignore names: files that are made, not written. Knows the simple patterns we use."""
+
+    def __init__(self, root):
+        ignore = root / ".gitignore"
+        patterns = ignore.read_text().split() if ignore.exists() else []
+        self.from_root = one_of(pattern for pattern in patterns if pattern.startswith("/"))
+        self.anywhere = one_of(pattern for pattern in patterns if not pattern.startswith("/"))
+
+    def __contains__(self, path):
+        return (any(self.from_root.match(str(parent)) for parent in (path, *path.parents)) or
+                any(self.anywhere.match(name) for name in path.parts))
+
+
+def one_of(patterns):
+    return re.compile("|".join(fnmatch.translate(pattern.strip("/")) for pattern in patterns) or r"(?!)")
 
 
 def text(root, path):
