@@ -105,7 +105,7 @@ def wrapper_finding(name, path, place, only_users):
             "in tests/structure/check_includes.py (or, for the system's own header, to SYSTEM)")
 
 
-ADDED = ("tests", "structure", "added_ops")  # written for a tree that has these ops
+ADDED = ("tests", "structure", "added")  # written for a tree that has these ops
 COMMENT_OR_TEXT = re.compile(r'//[^\n]*|"(?:\\.|[^"\\\n])*"')
 WORD = re.compile(r"\w+")
 

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Tests of the checks: a small repository that is clean, and one seeded violation a test."""
+import contextlib
+import io
 import pathlib
 import shutil
 import tempfile
 import unittest
 import unittest.mock
 
+import additions
 import check_catalogue
 import check_families
 import check_general
@@ -18,7 +21,7 @@ import check_text
 import check_words
 import list_sizes
 import repository
-import test_added_ops
+import test_additions
 
 ROOMS = """# Rooms
 
@@ -293,41 +296,45 @@ int count(
             self.assertIn("take it out", "".join(check_loops.findings(self.root)))
 
 
-class OpsToAdd(unittest.TestCase):
-    def test_those_of_the_tree_find_their_places_and_touch_few_files(self):
+class WhatIsAdded(unittest.TestCase):
+    """What test_additions.py does before it builds."""
+
+    def test_finds_its_places_touches_few_files_and_passes_the_checks_of_sources(self):
         root = pathlib.Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, root)
-        for room in ("op", "graph", "kernels"):
-            shutil.copytree(test_added_ops.ROOT / "src" / room, root / "src" / room)
-        for name, most in test_added_ops.MOST_FILES.items():
-            rows, touched = test_added_ops.add(root, name)
-            self.assertGreaterEqual(len(rows), 2)
-            self.assertLessEqual(len(touched), most)
+        test_additions.copy(test_additions.ROOT, root)
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            rows = test_additions.add_all(root)
+            test_additions.check_sources(root)
+        self.assertEqual(len(rows), 7)
+        for name, most in additions.MOST_FILES.items():
+            self.assertRegex(said.getvalue(), rf"(?m)^{name}: .*\d files, of {most} at most: src/")
 
 
-class AddedOps(CheckTest):
-    """The script that adds ops to a copy of the tree."""
+class Additions(CheckTest):
+    """The script that adds to a copy of the tree."""
     PIECES = "An op.\n\n== src/op/rows.h, after: #define ROWS(ROW)\n  ROW(Relu) \\\n== src/op/relu.cpp, new\nint relu;\n"
 
     def setUp(self):
         super().setUp()
         self.write("src/op/rows.h", "#define ROWS(ROW)   \\\n  ROW(Gelu)\n")
-        self.ops = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.ops)
-        (self.ops / "relu.txt").write_text(self.PIECES)
-        for name, value in (("OPS", self.ops), ("MOST_FILES", {"relu": 2})):
-            patch = unittest.mock.patch.object(test_added_ops, name, value)
+        self.added = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.added)
+        (self.added / "relu.txt").write_text(self.PIECES)
+        for name, value in (("ADDED", self.added), ("MOST_FILES", {"relu": 2})):
+            patch = unittest.mock.patch.object(additions, name, value)
             patch.start()
             self.addCleanup(patch.stop)
 
     def refused(self, *parts):
-        with self.assertRaises(test_added_ops.Failure) as raised:
-            test_added_ops.add(self.root, "relu")
+        with self.assertRaises(additions.Failure) as raised:
+            additions.add(self.root, "relu")
         for part in parts:
             self.assertIn(part, str(raised.exception))
 
     def test_lines_are_found_whatever_their_columns(self):
-        test_added_ops.add(self.root, "relu")
+        additions.add(self.root, "relu")
         self.assertEqual((self.root / "src/op/rows.h").read_text(), "#define ROWS(ROW)   \\\n  ROW(Relu) \\\n  ROW(Gelu)\n")
         self.assertEqual((self.root / "src/op/relu.cpp").read_text(), "int relu;\n")
 
@@ -344,7 +351,7 @@ class AddedOps(CheckTest):
         self.refused("relu.txt:5:", "src/op/relu.cpp is there already")
 
     def test_an_op_that_touches_too_many_files(self):
-        test_added_ops.MOST_FILES["relu"] = 1
+        additions.MOST_FILES["relu"] = 1
         self.refused("relu touches 2 files, and 1 must do")
 
 

@@ -1,4 +1,4 @@
-// The ops that test_added_ops.py adds to a copy of the tree, in a model that is trained on grids of
+// The ops that test_additions.py adds to a copy of the tree, in a model that is trained on grids of
 // ranks: compiled in the copy alone.
 #include <gtest/gtest.h>
 
@@ -43,10 +43,10 @@ graph::ModelGraphs model(const plan::Batching& batching) {
   ValueId x =
       b.apply_one(op::Embedding{},
                   {b.input("tokens", fed, op::Element::i32), weight("table", {V, C})}, "looked_up");
-  x = b.apply(op::UnitNorm{1e-3}, {x}, "norm")[0];
+  x = b.apply(op::SquareNorm{1e-3}, {x}, "norm")[0];
   x = product(x, "up", {C, F});
   x = b.apply_one(op::Swish{1.5}, {x}, "swish");
-  x = b.apply(op::UnitNorm{}, {x}, "inner_norm")[0];
+  x = b.apply(op::SquareNorm{}, {x}, "inner_norm")[0];
   x = product(x, "down", {F, C});
   const ValueId scores = product(x, "classes", {C, V}),
                 labels = b.input("labels", fed, op::Element::i32);
@@ -127,16 +127,16 @@ TEST(AddedOps, train_on_grids_of_2_x_2_x_2_ranks_as_in_the_serial_run) {
   const Outcome serial = train({});
   EXPECT_LT(serial.losses.back(), serial.losses.front());
   EXPECT_TRUE(has_row(serial.text, "swish") && has_row(serial.text, "swish_gradient"));
-  EXPECT_TRUE(has_row(serial.text, "unit_norm") && has_row(serial.text, "unit_norm_gradient"));
+  EXPECT_TRUE(has_row(serial.text, "square_norm") && has_row(serial.text, "square_norm_gradient"));
   EXPECT_FALSE(has_row(serial.text, "row_dot"));
   double worst = 0;
   for (const plan::Grid& grid : {plan::Grid{.x = 2, .y = 2, .z = 2}, {.x = 2, .y = 2, .data = 2}}) {
     SCOPED_TRACE(grid.z == 2 ? "x y z" : "x y data");
     const Outcome got = train(grid);
-    for (const char* row : {"swish", "swish_gradient", "row_dot", "unit_norm_apply",
-                            "unit_norm_gradient_apply", "all_reduce"})
+    for (const char* row : {"swish", "swish_gradient", "row_dot", "square_norm_apply",
+                            "square_norm_gradient_apply", "all_reduce"})
       EXPECT_TRUE(has_row(got.text, row)) << row;
-    EXPECT_FALSE(has_row(got.text, "unit_norm")) << "the norm is in its cut form";
+    EXPECT_FALSE(has_row(got.text, "square_norm")) << "the norm is in its cut form";
     for (std::size_t step = 0; step < serial.losses.size(); ++step)
       EXPECT_NEAR(got.losses[step] / serial.losses[step], 1, 1e-13) << "step " << step + 1;
     for (const auto& [tensor, expected] : serial.weights) {
@@ -154,7 +154,7 @@ TEST(AddedOps, are_verified_to_count_the_channels_of_all_ranks) {
     for (program::Program& program : bundle.programs)
       for (program::Instruction& instruction : program.instructions)
         if (auto* compute = std::get_if<program::Compute>(&instruction.what))
-          if (auto* norm = std::get_if<op::UnitNormApply>(&compute->op)) norm->width /= 2;
+          if (auto* norm = std::get_if<op::SquareNormApply>(&compute->op)) norm->width /= 2;
   };
   const auto faults = faults_of(compiled(setup), count_local_channels);
   EXPECT_TRUE(std::any_of(faults.begin(), faults.end(), [](const verify::Fault& fault) {
@@ -164,15 +164,15 @@ TEST(AddedOps, are_verified_to_count_the_channels_of_all_ranks) {
 
 TEST(AddedOps, stand_in_the_text_that_is_read_back_and_fuzzed) {
   const std::string text = program::to_text(program::all_rows());
-  for (const char* row : {"swish", "swish_gradient", "unit_norm", "unit_norm_gradient", "row_dot",
-                          "unit_norm_apply", "unit_norm_gradient_apply"})
+  for (const char* row : {"swish", "swish_gradient", "square_norm", "square_norm_gradient",
+                          "row_dot", "square_norm_apply", "square_norm_gradient_apply"})
     EXPECT_TRUE(has_row(text, row)) << row;
   EXPECT_EQ(program::to_text(program::parse_program(text, "all.txt")), text);
 }
 
 TEST(AddedOps, have_the_gradients_that_are_compared_with_central_differences) {
   EXPECT_TRUE(graph::has_gradient(op::Swish{}));
-  EXPECT_TRUE(graph::has_gradient(op::UnitNorm{}));
+  EXPECT_TRUE(graph::has_gradient(op::SquareNorm{}));
 }
 
 }  // namespace

@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+"""Proves that an op is one row, and that a family of models and a format of data are a few files: adds those of added/ to one copy
+of the tree, counts the files that each touches, builds the program and what looks at every row once, and sees that numerics, text,
+verifier, fuzzing and the emulation of CUDA cover the ops without a line; that the family trains on both kinds of data, on one rank
+and on grids; and that its programs are proved."""
+import argparse
+import json
+import os
+import pathlib
+import random
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import additions
+import repository
+from additions import Failure
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SKIPPED = 77
+CHECKS = ("check_includes", "check_families", "check_general", "check_glossary", "check_text")
+# What the tree was configured with and the copy is, too.
+OPTIONS = ("CMAKE_CXX_COMPILER", "CMAKE_CXX_FLAGS", "CMAKE_PREFIX_PATH", "FOURFOLD_WERROR")
+# Nothing that is proved depends on how a file is optimized: the options that end the line prevail over those of all targets.
+COMPILE = "<CMAKE_CXX_COMPILER> <DEFINES> <INCLUDES> <FLAGS> -O0 -g0 -o <OBJECT> -c <SOURCE>"
+# CUDA's kernels are compiled for the emulation alone, not with nvcc.
+QUICKER = (f"-DCMAKE_CXX_COMPILE_OBJECT={COMPILE}", "-DFOURFOLD_CUDA=AUTO", "-DCMAKE_CUDA_COMPILER=OFF")
+TARGETS = ("fourfold", "test_numerics_cuda_emulated", "test_program", "test_parallel", "fuzz_program")
+# Tests of other things, which the copy does not compile.
+KEPT_TESTS = {"tests/program": ("all_rows_test.cpp",), "tests/parallel": ("added_ops_test.cpp",)}
+# How the names of the tests in training_test.cpp begin.
+TRAINING = ("train_on_grids", "are_verified_to_count", "stand_in_the_text", "have_the_gradients")
+
+KEYS = "configs/KEYS.md"
+STEPS = 20
+CONFIG = f"""
+model:
+  kind: mlp
+mlp:
+  width: 32
+  hidden: 64
+  vocab_size: 64
+data:
+  seq_length: 16
+train:
+  steps: {STEPS}
+  global_batch_size: 16
+optimizer:
+  lr: 1e-2
+lr_schedule:
+  warmup_steps: 0
+run:
+  device: cpu
+  kernel_table: builtin
+eval:
+  batches: 2
+"""
+# Everything that a layout may cut, and stages of one layer each.
+GRIDS = {"a grid": {"parallel.tensor": "{x: 2, y: 2, z: 2}"}, "stages": {"parallel.pipeline.stages": 2, "parallel.data": 2}}
+DATA = {"synthetic": {"data.format": "synthetic"}, "raw": {"data.format": "raw", "data.path": "tokens.raw"}}
+
+
+def copy(root, to):
+    for path in repository.files(root):
+        (to / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(root / path, to / path)
+
+
+def run(command, root):
+    """Runs in the copy and returns what it said; fails with the end of that."""
+    start, used = time.monotonic(), core_seconds()
+    done = subprocess.run(command, cwd=root, text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if done.returncode != 0:
+        raise Failure(f"{' '.join(map(str, command))} ended with {done.returncode}:\n" + "\n".join(done.stdout.splitlines()[-40:]))
+    words = " ".join(pathlib.Path(word).name for word in map(str, command[:2]) if not word.startswith("-"))
+    print(f"{words}: {time.monotonic() - start:.0f} s, {core_seconds() - used:.0f} s of one core", flush=True)
+    return done.stdout
+
+
+def core_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def add_all(root):
+    """Adds one after another, and returns the rows of ops that were added."""
+    rows = []
+    for name, most in additions.MOST_FILES.items():
+        added, touched = additions.add(root, name)
+        of_rows = f"rows {', '.join(added)}; " if added else ""
+        print(f"{name}: {of_rows}{len(touched)} files, of {most} at most: {', '.join(touched)}", flush=True)
+        rows += added
+    return rows
+
+
+def check_sources(root):
+    for check in CHECKS:
+        run([sys.executable, f"tests/structure/{check}.py", "."], root)
+
+
+def build(root, tree):
+    cache = dict(re.findall(r"^(\w+):\w+=(.*)$", (tree / "CMakeCache.txt").read_text(), re.MULTILINE))
+    options = [f"-D{key}={cache[key]}" for key in OPTIONS if cache.get(key)]
+    shutil.copy2(additions.ADDED / "training_test.cpp", root / "tests/parallel/added_ops_test.cpp")
+    for folder, kept in KEPT_TESTS.items():
+        for path in (root / folder).glob("*_test.cpp"):
+            if path.name not in kept:
+                path.unlink()
+    run(["cmake", "-S", ".", "-B", "build", "-G", "Ninja", *QUICKER, *options], root)
+    jobs = max(1, min(len(os.sched_getaffinity(0)), available_gib() // 2))
+    run(["ninja", "-C", "build", "-j", str(jobs), *TARGETS], root)
+
+
+def available_gib():
+    match = re.search(r"MemAvailable:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text())
+    return int(match[1]) // 2**20
+
+
+def check_ran(said, wanted):
+    """Each pattern matches a test that passed."""
+    tests = re.findall(r"^\[       OK \] (\S+)", said, re.MULTILINE)
+    for pattern in wanted:
+        if not any(re.fullmatch(pattern, test) for test in tests):
+            raise Failure(f"no test {pattern} ran and passed; these did: {', '.join(tests)[:2000]}")
+    return len(tests)
+
+
+def try_rows(root, rows):
+    of_rows = ":".join(f"*/{row}_example_*" for row in rows)
+    said = run(["build/test_numerics_cuda_emulated", f"--gtest_filter={of_rows}:Examples.*:Coverage.*"], root)
+    families = (r"Every/Accuracy\.result_is_within\w+", r"Every/Accuracy\.two_runs\w+", r"Every/Accuracy\.outputs_that\w+",
+                r"Every/CudaEmulated\.result_is_within\w+", r"Every/CudaEmulated\.order_of_threads\w+")
+    count = check_ran(said, [rf"{family}/{row}_example_\d+" for row in rows for family in families] +
+                      [r"Examples\.every_gradient_equals_central_differences", r"Coverage\.every_row\w+"])
+    print(f"numerics, on the CPU and emulated: {count} tests for {len(rows)} rows", flush=True)
+    check_ran(run(["build/test_program"], root), [r"AllRows\.read_back\w+", r"AllRows\.have_the_operands\w+"])
+    run(["build/fuzz_program", "-max_total_time=10", "tests/fuzz/corpus/program"], root)
+    said = run(["build/test_parallel"], root)
+    check_ran(said, [rf"AddedOps\.{test}\w+" for test in TRAINING])
+    print("\n".join(line for line in said.splitlines() if line.startswith("worst")), flush=True)
+
+
+def options(*settings):
+    return [word for one in settings for key, value in one.items() for word in ("--set", f"{key}={value}")]
+
+
+def losses(folder):
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return [line["loss"] for line in map(json.loads, lines) if "loss" in line and "lr" in line]
+
+
+def train(root, name, *settings):
+    """The losses of a short run, which must fall."""
+    folder = root / "runs" / name
+    run(["build/fourfold", "train", "added.yaml", *options(*settings, {"run.dir": folder})], root)
+    found = losses(folder)
+    if len(found) != STEPS or not found[-1] < found[0]:
+        raise Failure(f"{name}: {STEPS} steps must be told, and their loss must fall; told are {found}")
+    return found
+
+
+def check_alike(name, serial, parallel):
+    """Float32 sums in another order, over a few steps: six digits are far more than they differ by."""
+    if any(abs(a - b) > 1e-4 * abs(a) for a, b in zip(serial, parallel)):
+        raise Failure(f"{name}: losses differ from those of one rank: {parallel}, not {serial}")
+
+
+def write_tokens(path):
+    """Ids that are told by the one before them, mostly."""
+    draw, token, content = random.Random(1), 0, bytearray()
+    for _ in range(20000):
+        token = (5 * token + 3) % 64 if draw.random() < 0.9 else draw.randrange(64)
+        content += token.to_bytes(2, "little")
+    path.write_bytes(content)
+
+
+def try_models(root):
+    (root / "added.yaml").write_text(CONFIG)
+    write_tokens(root / "tokens.raw")
+    page = run(["build/fourfold", "config", "explain", "--markdown"], root)
+    for words in ("mlp guesses the next token", "`mlp.hidden`", "raw: a file of token ids"):
+        if words not in page:
+            raise Failure(f"{KEYS} would not say '{words}'")
+    for data, settings in DATA.items():
+        serial = train(root, f"{data} on one rank", settings)
+        print(f"mlp on {data} data: loss {serial[0]:.3f} to {serial[-1]:.3f} in {STEPS} steps", flush=True)
+        for name, grid in GRIDS.items():
+            check_alike(name, serial, train(root, f"{data} on {name}", settings, grid))
+    check_is_read(root)
+    for name, grid in GRIDS.items():
+        said = run(["build/fourfold", "verify", "added.yaml", *options(DATA["synthetic"], grid)], root)
+        lines = [line for line in said.splitlines() if line.startswith("train ")]
+        if not lines or not all(line.endswith("no faults") for line in lines):
+            raise Failure(f"{name}: the programs of a step are not proved: {said}")
+        print(f"{name}: {lines[0]}", flush=True)
+    said = run(["build/fourfold", "data", "inspect", "tokens.raw"], root)
+    if "tokens of two bytes" not in said:
+        raise Failure(f"`data inspect` does not know the added format: {said}")
+
+
+def check_is_read(root):
+    """A file of one token alone is learned at once: its loss comes to nothing, where that of the other cannot."""
+    (root / "one.raw").write_bytes(bytes([7, 0]) * 20000)
+    loss = train(root, "one token on one rank", DATA["raw"], {"data.path": "one.raw"})[-1]
+    print(f"mlp on one token: loss {loss:.4f}", flush=True)
+    if loss > 0.1:
+        raise Failure(f"raw: a file that repeats one token ends with a loss of {loss:.3f}, and must end with almost none; "
+                      "the format reads something else than data.path")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tree", type=pathlib.Path, help="the build folder whose compiler the copy is built with")
+    parser.add_argument("--keep", type=pathlib.Path, help="put the copy into this empty folder, and leave it there")
+    arguments = parser.parse_args()
+    if not os.environ.get("FOURFOLD_LONG"):
+        print("skipped: compiles most of the tree again; set FOURFOLD_LONG")
+        return SKIPPED
+    start = time.monotonic()
+    scratch = arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="fourfold-additions-"))
+    try:
+        root = scratch.resolve() / "copy"
+        copy(ROOT, root)
+        rows = add_all(root)
+        check_sources(root)
+        build(root, arguments.tree)
+        try_models(root)
+        try_rows(root, rows)
+    except Failure as failure:
+        print(f"error: {failure}")
+        return 1
+    finally:
+        if not arguments.keep:
+            shutil.rmtree(scratch)
+    print(f"two ops of {len(rows)} rows, a family and a format: all is well after {(time.monotonic() - start) / 60:.1f} min, with "
+          f"{core_seconds() / 60:.1f} min of one core")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
