@@ -75,7 +75,9 @@ def run(command, root):
     start, used = time.monotonic(), core_seconds()
     done = subprocess.run(command, cwd=root, text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if done.returncode != 0:
-        raise Failure(f"{' '.join(map(str, command))} ended with {done.returncode}:\n" + "\n".join(done.stdout.splitlines()[-40:]))
+        # Not the tests that pass beside the one that fails.
+        told = [line for line in done.stdout.splitlines() if not line.startswith(("[ RUN ", "[       OK ", "[-----"))]
+        raise Failure(f"{' '.join(map(str, command))} ended with {done.returncode}:\n" + "\n".join(told[-40:]))
     words = " ".join(pathlib.Path(word).name for word in map(str, command[:2]) if not word.startswith("-"))
     print(f"{words}: {time.monotonic() - start:.0f} s, {core_seconds() - used:.0f} s of one core", flush=True)
     return done.stdout
