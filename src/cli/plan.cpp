@@ -77,13 +77,13 @@ void plan_on_machine(const PlanArguments& arguments) {
 void plan(const PlanArguments& arguments) {
   if (!arguments.machine.empty()) return plan_on_machine(arguments);
   refuse_without_machine(arguments);
-  const job::Job job = prepare_to_look(job::load_config(arguments.config), arguments.ranks);
+  job::Job job = prepare_to_look(job::load_config(arguments.config), arguments.ranks);
   job::prove_meetings(job);
   for (const std::string& section :
        {without_styles(screen::to_text(job::summary_rows(job))), job::parameter_table(job),
         job::memory_table(job), job::traffic_table(job), job::program_table(job)})
     screen::print("%s\n", section.c_str());
-  const std::string switches = job::switch_table(job);
+  const std::string switches = job::switch_table(std::move(job));
   if (!switches.empty()) screen::print("%s\n", switches.c_str());
 }
 

@@ -12,7 +12,8 @@ job::Job prepare_to_look(const config::Config& config, std::optional<std::int64_
                          const compile::PassOptions& passes, const std::string& machine) {
   const job::HowToPrepare how{.purpose = job::Purpose::look, .passes = passes};
   const config::Config with_model = config::with_model(config, job::model_of(config, nullptr));
-  if (!config.open_axes.any()) return job::prepare(job::settle(with_model, {.ranks = ranks}), how);
+  if (!config.open_axes.are_planned())
+    return job::prepare(job::settle(with_model, {.ranks = ranks}), how);
   const config::Config asked =
       machine.empty() ? with_model : config::with_machine(with_model, machine);
   job::RanksThere there = job::ranks_of_this_host(config);
@@ -25,7 +26,7 @@ job::Job prepare_to_look(const config::Config& config, std::optional<std::int64_
 }
 
 void refuse_open_grid(const config::Config& config) {
-  if (config.open_axes.any())
+  if (config.open_axes.are_planned())
     throw UserError(ExitCode::bad_config,
                     "parallel.tensor = auto and parallel.pipeline.stages = auto are settled by "
                     "train, plan, program, verify and simulate; give numbers here, as `fourfold "

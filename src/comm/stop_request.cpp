@@ -104,7 +104,8 @@ class StopRequest::State {
   }
 
   ~State() {
-    handle_stop_signals(SIG_DFL);
+    // A process that leaves has nothing more to lose, and is not to end by a signal's name.
+    handle_stop_signals(phase_ == Phase::leaving ? SIG_IGN : SIG_DFL);
     tell(enough);
     thread_.join();
     alive_.store(nullptr);

@@ -41,8 +41,8 @@ class StopRequest {
   void set_end_unsaved(std::function<void()> end);
   /// From here on a request sets the flag and nothing else: who trains looks at it.
   void begin_saving();
-  /// The run is over and its ranks leave: further signals do nothing. A launcher sends SIGTERM to
-  /// those that leave last.
+  /// The run is over and its ranks leave: further signals do nothing, until the process has ended.
+  /// A launcher sends SIGTERM to those that leave last.
   void leave();
 
   /// What a signal means that somebody else took.

@@ -53,12 +53,12 @@ Config with_choice(const Config& config, const GridChoice& choice) {
 
 Config with_least_grid(const Config& config) {
   Config result = config;
-  result.open_axes = {};  // their sizes are 1
+  result.open_axes = {.data = result.open_axes.data};  // their sizes are 1
   return result;
 }
 
 std::string grid_yaml(const Config& config) {
-  require(!config.open_axes.any(), "a grid that goes to other ranks is settled");
+  require(!config.open_axes.are_planned(), "a grid that goes to other ranks is settled");
   Config copy = config;  // places hand out references
   std::string text;
   std::string_view before;
@@ -77,13 +77,14 @@ Config with_grid_yaml(const Config& config, const std::string& yaml) {
   require(problems.empty(), "a grid's text is YAML");
   Config result = config;
   store_all("", document.root, result);
-  require(!result.open_axes.any(), "a grid's text leaves no axis open");
+  require(!result.open_axes.are_planned(), "a grid's text leaves no axis open");
   return result;
 }
 
 Config with_grid(const Config& config, const plan::Grid& grid) {
   Config result = config;
   result.plan.grid = grid;
+  result.open_axes.data = false;
   return result;
 }
 
@@ -109,7 +110,8 @@ Config with_plan(const Config& config, const plan::PlanSpec& plan) {
 
 Config with_open_data(const Config& config) {
   Config result = config;
-  result.plan.grid.data = std::nullopt;
+  result.open_axes.data = true;
+  result.plan.grid.data = 1;
   return result;
 }
 

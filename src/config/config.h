@@ -28,10 +28,11 @@ struct KernelTable {
   static constexpr const char* builtin = "builtin";
 };
 
-/// Which sizes of the grid are the planner's to choose, and whether the number of stages is.
+/// Which sizes of the grid are open. Those of data follow from the number of ranks, the others and
+/// the number of stages are the planner's to choose.
 struct OpenAxes {
-  bool x = false, y = false, z = false, stages = false;
-  bool any() const { return x || y || z || stages; }
+  bool x = false, y = false, z = false, stages = false, data = false;
+  bool are_planned() const { return x || y || z || stages; }
   bool operator==(const OpenAxes&) const = default;
 };
 

@@ -40,7 +40,7 @@ struct Words {
     const plan::Grid& grid = problem.grid;
     const std::int64_t tensor = grid.x * grid.y * grid.z, ranks = problem.ranks;
     if (problem.stages > 1) return of_stages(problem);
-    if (!grid.data)
+    if (problem.has_open_data)
       return {
           {"parallel.tensor"},
           format("parallel.tensor x {} y {} z {} uses {} ranks at a time, which does not divide "
@@ -50,7 +50,7 @@ struct Words {
         {"parallel.tensor", "parallel.data"},
         format("the grid x {} y {} z {} data {} has {} ranks, the job {}; start {} ranks, or set "
                "parallel.data = {}",
-               grid.x, grid.y, grid.z, *grid.data, plan::num_ranks(grid), ranks,
+               grid.x, grid.y, grid.z, grid.data, plan::num_ranks(grid), ranks,
                plan::num_ranks(grid),
                ranks % tensor == 0 ? format("{}", ranks / tensor)
                                    : std::string("auto and another parallel.tensor"))};
@@ -58,9 +58,9 @@ struct Words {
 
   static InfeasibleText of_stages(const plan::UnevenJob& problem) {
     const plan::Grid& grid = problem.grid;
-    const std::int64_t of_mesh = grid.x * grid.y * grid.z * grid.data.value_or(1),
+    const std::int64_t of_mesh = grid.x * grid.y * grid.z * grid.data,
                        of_all = of_mesh * problem.stages / problem.stages_per_mesh;
-    if (!grid.data)
+    if (problem.has_open_data)
       return {{"parallel.pipeline.stages", "parallel.tensor"},
               format("parallel.pipeline.stages = {}{} of parallel.tensor x {} y {} z {} use {} "
                      "ranks at a time, which does not divide the {} ranks of the job; start a "
@@ -71,7 +71,7 @@ struct Words {
             format("parallel.pipeline.stages = {}{} of the grid x {} y {} z {} data {} have {} "
                    "ranks, the job {}; start {} ranks, or set parallel.data = auto",
                    problem.stages, per_mesh(problem.stages_per_mesh), grid.x, grid.y, grid.z,
-                   *grid.data, of_all, problem.ranks, of_all)};
+                   grid.data, of_all, problem.ranks, of_all)};
   }
 
   static std::string per_mesh(std::int64_t stages) {

@@ -30,7 +30,7 @@ Verdict chunks_divide(const Config& c) {
 /// What all ranks process at once divides the step; `auto` numbers count as 1 here.
 Verdict batch_divides(const Config& c) {
   const std::int64_t whole = c.plan.global_batch_size, micro = c.micro_batch_size.value_or(1),
-                     replicas = c.plan.grid.data.value_or(1) * c.plan.grid.z;
+                     replicas = c.plan.grid.data * c.plan.grid.z;
   // Without ranks that divide it, it is another rule's.
   if (whole % micro != 0 || whole % (micro * replicas) == 0) return std::nullopt;
   std::string names, sizes;
@@ -40,7 +40,7 @@ Verdict batch_divides(const Config& c) {
     sizes += format("{}{}", sizes.empty() ? "" : " x ", *size);
   };
   add("train.micro_batch_size", c.micro_batch_size);
-  add("parallel.data", c.plan.grid.data);
+  if (!c.open_axes.data) add("parallel.data", c.plan.grid.data);
   add("parallel.tensor.z", c.plan.grid.z);
   std::string ways = "train.global_batch_size = " + multiples_near(micro * replicas, whole);
   if (whole % replicas == 0)
@@ -69,16 +69,15 @@ Verdict strategy_allows(const Config& c, const std::string& axis_key) {
 Verdict grid_is_a_job(const Config& c) {
   const plan::Grid& grid = c.plan.grid;
   const double ranks = static_cast<double>(grid.x) * static_cast<double>(grid.y) *
-                       static_cast<double>(grid.z) * static_cast<double>(grid.data.value_or(1)) *
+                       static_cast<double>(grid.z) * static_cast<double>(grid.data) *
                        static_cast<double>(c.plan.pipeline.meshes());
   if (ranks <= static_cast<double>(most_ranks)) return std::nullopt;
   const std::string stages = c.plan.pipeline.stages > 1
                                  ? format("parallel.pipeline.stages = {}, ", c.plan.pipeline.stages)
                                  : "";
-  return Finding{
-      format("{}parallel.tensor x {} y {} z {} and parallel.data = {} are {} ranks", stages, grid.x,
-             grid.y, grid.z, grid.data.value_or(1), format_number(ranks)),
-      format("the largest job has {}", most_ranks)};
+  return Finding{format("{}parallel.tensor x {} y {} z {} and parallel.data = {} are {} ranks",
+                        stages, grid.x, grid.y, grid.z, grid.data, format_number(ranks)),
+                 format("the largest job has {}", most_ranks)};
 }
 
 Verdict stages_have_layers_each(const Config& c) {
@@ -122,11 +121,11 @@ Verdict meshes_share_stages_evenly(const Config& c) {
 /// What the planner chooses is not given beside.
 Verdict open_plans_have_no_stages_given(const Config& c) {
   const plan::PipelineSpec& pipeline = c.plan.pipeline;
-  if (!pipeline.grids.empty() && c.open_axes.any())
+  if (!pipeline.grids.empty() && c.open_axes.are_planned())
     return Finding{
         "parallel.pipeline.meshes gives each stage its grid, and auto asks the planner for it",
         "leave either out"};
-  if (pipeline.stages_per_mesh > 1 && c.open_axes.any())
+  if (pipeline.stages_per_mesh > 1 && c.open_axes.are_planned())
     return Finding{format("parallel.pipeline.stages_per_mesh = {} does not go with auto: the "
                           "planner gives each mesh one stage",
                           pipeline.stages_per_mesh),
@@ -145,7 +144,7 @@ Verdict meshes_replace_the_grid(const Config& c) {
   if (c.plan.pipeline.grids.empty()) return std::nullopt;
   plan::Grid grid = c.plan.grid, first = c.plan.pipeline.grids[0];
   first.order = grid.order;
-  if (grid == first || (grid.x * grid.y * grid.z == 1 && !grid.data)) return std::nullopt;
+  if (grid == first || (grid.x * grid.y * grid.z == 1 && c.open_axes.data)) return std::nullopt;
   return Finding{
       "parallel.pipeline.meshes gives each stage its grid, and parallel.tensor and "
       "parallel.data are of all stages",

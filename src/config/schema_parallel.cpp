@@ -60,7 +60,7 @@ std::vector<Key> grid_keys() {
       {.path = "parallel.data",
        .meaning = "Ranks that share samples and repeat all weights; auto: as many as the job has "
                   "for x y z ranks.",
-       .field = at_grid(&Grid::data),
+       .field = at_axis(&Grid::data, &OpenAxes::data),
        .fallback = "auto",
        .bounds = between(1, most_ranks),
        .unit = "ranks",

@@ -24,8 +24,7 @@ std::int64_t micro_batch_of(std::int64_t samples, const plan::PipelineSpec& pipe
 
 plan::PlanSpec Config::plan_spec() const {
   plan::PlanSpec spec = plan;
-  const std::int64_t whole = spec.global_batch_size,
-                     replicas = spec.grid.data.value_or(1) * spec.grid.z;
+  const std::int64_t whole = spec.global_batch_size, replicas = spec.grid.data * spec.grid.z;
   // Where it cannot be divided, 1: the batch is then found wrong, not the micro-batch.
   spec.micro_batch_size = micro_batch_size.value_or(
       whole % replicas == 0 ? micro_batch_of(whole / replicas, spec.pipeline) : 1);

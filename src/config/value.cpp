@@ -376,8 +376,8 @@ struct Printer {
   std::string operator()(const Place<Grids>& place) const {
     std::vector<std::string> words;
     for (const plan::Grid& grid : place(config))
-      words.push_back(format("{{x: {}, y: {}, z: {}, data: {}}}", grid.x, grid.y, grid.z,
-                             grid.data.value_or(1)));
+      words.push_back(
+          format("{{x: {}, y: {}, z: {}, data: {}}}", grid.x, grid.y, grid.z, grid.data));
     return format("[{}]", join(words, ", "));
   }
   std::string operator()(const Integers& integers) const {

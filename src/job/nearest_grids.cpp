@@ -33,8 +33,7 @@ double distance(const plan::Grid& a, const plan::Grid& b) {
   const auto apart = [](std::int64_t x, std::int64_t y) {
     return std::abs(std::log2(static_cast<double>(x) / static_cast<double>(y)));
   };
-  return apart(a.x, b.x) + apart(a.y, b.y) + apart(a.z, b.z) +
-         apart(a.data.value_or(1), b.data.value_or(1));
+  return apart(a.x, b.x) + apart(a.y, b.y) + apart(a.z, b.z) + apart(a.data, b.data);
 }
 
 /// All grids of so many ranks, the nearest first.
@@ -56,7 +55,7 @@ std::vector<plan::Grid> grids_of(std::int64_t ranks, const plan::Grid& wanted) {
 
 /// What most grids fail by, without a plan.
 bool divides(const config::Config& config, const plan::Grid& grid) {
-  const std::int64_t at_once = config.micro_batch_size.value_or(1) * grid.z * *grid.data;
+  const std::int64_t at_once = config.micro_batch_size.value_or(1) * grid.z * grid.data;
   return config.plan.global_batch_size % at_once == 0 &&
          model::stream_width(config.model()) % grid.y == 0;
 }
@@ -91,7 +90,7 @@ std::string nearest_grids(const config::Config& config, std::optional<std::int64
       ++tried;
       if (divides(config, grid) && works(config, grid))
         found.push_back(format("parallel.tensor = {{x: {}, y: {}, z: {}}} with parallel.data = {}",
-                               grid.x, grid.y, grid.z, *grid.data));
+                               grid.x, grid.y, grid.z, grid.data));
     }
     if (found.size() == most_shown) break;
   }

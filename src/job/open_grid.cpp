@@ -124,7 +124,7 @@ ChosenMachine machine_of(const config::Config& config, const RanksThere& there) 
 
 ChosenGrid choose_grid(const config::Config& config, std::int64_t ranks,
                        const ChosenMachine& machine) {
-  require(config.open_axes.any(), "a grid is chosen where one is left open");
+  require(config.open_axes.are_planned(), "a grid is chosen where one is left open");
   const Ranking ranking = rank_plans(
       config, machine.cluster,
       {.ranks = ranks, .nodes = {}, .simulated = grids_simulated, .keeps_what_is_set = true});
@@ -155,7 +155,7 @@ std::optional<ChosenGrid> kept_grid(const config::Config& config, const config::
   for (const plan::Grid& mesh : meshes) had += plan::num_ranks(mesh);
   const bool have_sizes_set = std::ranges::all_of(
       meshes, [&](const plan::Grid& mesh) { return has_sizes_set(config, mesh); });
-  if (earlier.open_axes.any() || !grid.data || had != ranks || !have_sizes_set || !has_stages_set)
+  if (earlier.open_axes != config::OpenAxes{} || had != ranks || !have_sizes_set || !has_stages_set)
     return std::nullopt;
   return ChosenGrid{{grid, pipeline.stages, pipeline.schedule, pipeline.grids,
                      pipeline.grids.empty() ? std::vector<std::int64_t>() : pipeline.layers},

@@ -172,8 +172,9 @@ std::string memory_table(const Job& job) {
   return text;
 }
 
-std::string switch_table(const Job& job) {
+std::string switch_table(Job job) {
   const std::int64_t beside_bytes = checkpoint_copy_bytes(job);
+  job.programs = {};  // those with a switch have the memory
   /// What differs in the plan, and in what was chosen of it.
   struct Side {
     plan::Overlap overlap;

@@ -21,7 +21,7 @@ std::string memory_table(const Job& job);
 /// ahead, memory that is not used again while it is sent, gathered weights that stay, activations
 /// that are computed again. All else is as configured, without a limit. Cost: compiling the
 /// training step for each, in place of the job's own programs: two would be the peak of planning.
-std::string switch_table(const Job& job);
+std::string switch_table(Job job);
 std::string traffic_table(const Job& job);
 
 /// Every program of the bundle: instructions, transient memory, flops.

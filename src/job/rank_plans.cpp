@@ -186,7 +186,7 @@ bool has_sizes_set(const config::Config& config, const plan::Grid& grid) {
   const plan::Grid& set = config.plan.grid;
   const config::OpenAxes& open = config.open_axes;
   return (open.x || grid.x == set.x) && (open.y || grid.y == set.y) &&
-         (open.z || grid.z == set.z) && (!set.data || grid.data == set.data);
+         (open.z || grid.z == set.z) && (open.data || grid.data == set.data);
 }
 
 Ranking rank_plans(const config::Config& config, machine::Cluster cluster,

@@ -49,7 +49,7 @@ Json plan_json(std::size_t number, const PricedPlan& plan, const PricedPlan& fir
                               {"x", mesh.x},
                               {"y", mesh.y},
                               {"z", mesh.z},
-                              {"data", mesh.data.value_or(1)},
+                              {"data", mesh.data},
                               {"micro_batches_in_flight", stage.in_flight},
                               {"memory_bytes", stage.memory_bytes}}));
   }
@@ -62,7 +62,7 @@ Json plan_json(std::size_t number, const PricedPlan& plan, const PricedPlan& fir
        {"x", grid.x},
        {"y", grid.y},
        {"z", grid.z},
-       {"data", grid.data.value_or(1)},
+       {"data", grid.data},
        {"order", Json::array_of(grid.order)},
        {"micro_batch_size", plan.spec.micro_batch_size},
        {"accumulation", plan.accumulation},

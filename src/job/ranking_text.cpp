@@ -54,8 +54,7 @@ std::string grid_columns(std::size_t number, const PricedPlan& plan, bool has_st
                        size([](const plan::Grid& one) { return one.x; }),
                        size([](const plan::Grid& one) { return one.y; }),
                        size([](const plan::Grid& one) { return one.z; }),
-                       size([](const plan::Grid& one) { return one.data.value_or(1); }),
-                       join(grid.order, " "));
+                       size([](const plan::Grid& one) { return one.data; }), join(grid.order, " "));
 }
 
 bool has_stages(const search::Answer& answer) {
@@ -239,8 +238,8 @@ std::string pipeline_lines(const plan::PipelineSpec& pipeline) {
                             pipeline.stages, schedule, join(layers, ", "));
   text += "    meshes:\n";
   for (const plan::Grid& grid : pipeline.grids)
-    text += format("      - {{x: {}, y: {}, z: {}, data: {}}}\n", grid.x, grid.y, grid.z,
-                   grid.data.value_or(1));
+    text +=
+        format("      - {{x: {}, y: {}, z: {}, data: {}}}\n", grid.x, grid.y, grid.z, grid.data);
   return text;
 }
 
@@ -251,7 +250,7 @@ std::string lines_to_paste(const Ranking& ranking) {
   std::string text = format("parallel:\n  strategy: {}\n", plan::to_string(first.spec.strategy));
   if (pipeline.grids.empty())
     text += format("  tensor: {{x: {}, y: {}, z: {}}}\n  data: {}\n", grid.x, grid.y, grid.z,
-                   grid.data.value_or(1));
+                   grid.data);
   text += format("  order: [{}]\n", join(grid.order, ", "));
   if (pipeline.stages > 1) text += pipeline_lines(pipeline);
   std::string memory;

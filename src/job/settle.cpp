@@ -100,7 +100,10 @@ model::Spec model_of_data(const config::Config& config, const data::Source& sour
 
 /// A grid that has the ranks and divides the batch.
 plan::Grid grid_of(const config::Config& config, std::optional<std::int64_t> ranks) {
-  plan::Grid grid = feasible(plan::solve_grid(config.plan_spec(), ranks), config, ranks);
+  using enum plan::DataRanks;
+  plan::Grid grid =
+      feasible(plan::solve_grid(config.plan_spec(), ranks, config.open_axes.data ? open : stated),
+               config, ranks);
   feasible(plan::solve_batching(config::with_grid(config, grid).plan_spec()), config, ranks);
   return grid;
 }

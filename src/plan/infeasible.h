@@ -22,9 +22,10 @@ struct ForbiddenAxis {
 };
 
 /// The grid has another number of ranks than the job, or than each of the stages that share it;
-/// where `grid.data` is open, its other axes do not divide them.
+/// where its ranks of data are open, its other axes do not divide them.
 struct UnevenJob {
   Grid grid;
+  bool has_open_data = false;
   std::int64_t ranks = 1;   // of the job
   std::int64_t stages = 1;  // that share them
   std::int64_t stages_per_mesh = 1;

@@ -12,8 +12,8 @@ std::int64_t size_of(const Grid& grid, const std::string& axis) {
   if (axis == "x") return grid.x;
   if (axis == "y") return grid.y;
   if (axis == "z") return grid.z;
-  require(axis == "data" && grid.data.has_value(), "a settled grid has the axes x, y, z and data");
-  return *grid.data;
+  require(axis == "data", "a grid has the axes x, y, z and data");
+  return grid.data;
 }
 
 /// Axes that a strategy leaves at 1.
@@ -45,7 +45,8 @@ std::variant<Grid, Infeasible> first_mesh(const PipelineSpec& pipeline,
 
 }  // namespace
 
-std::variant<Grid, Infeasible> solve_grid(const PlanSpec& spec, std::optional<std::int64_t> ranks) {
+std::variant<Grid, Infeasible> solve_grid(const PlanSpec& spec, std::optional<std::int64_t> ranks,
+                                          DataRanks data) {
   const PipelineSpec& pipeline = spec.pipeline;
   const std::vector<Grid> grids =
       pipeline.grids.empty() ? std::vector<Grid>{spec.grid} : pipeline.grids;
@@ -60,16 +61,16 @@ std::variant<Grid, Infeasible> solve_grid(const PlanSpec& spec, std::optional<st
 
   Grid grid = spec.grid;
   const std::int64_t tensor = grid.x * grid.y * grid.z, meshes = pipeline.meshes();
-  const Infeasible uneven{
-      {UnevenJob{grid, ranks.value_or(0), pipeline.stages, pipeline.stages_per_mesh}}};
-  if (!grid.data && ranks && *ranks % (tensor * meshes) != 0) return uneven;
-  if (!grid.data) grid.data = ranks ? *ranks / (tensor * meshes) : 1;
+  const Infeasible uneven{{UnevenJob{grid, data == DataRanks::open, ranks.value_or(0),
+                                     pipeline.stages, pipeline.stages_per_mesh}}};
+  if (data == DataRanks::open && ranks && *ranks % (tensor * meshes) != 0) return uneven;
+  if (data == DataRanks::open) grid.data = ranks ? *ranks / (tensor * meshes) : 1;
   if (ranks && num_ranks(grid) * meshes != *ranks) return uneven;
   return grid;
 }
 
 std::int64_t num_ranks(const Grid& grid) {
-  return grid.x * grid.y * grid.z * grid.data.value_or(1);
+  return grid.x * grid.y * grid.z * grid.data;
 }
 
 Mesh make_mesh(const Grid& grid) {

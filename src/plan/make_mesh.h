@@ -1,6 +1,8 @@
 // The mesh that a grid describes.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <variant>
 
 #include "base/mesh.h"
@@ -9,15 +11,17 @@
 
 namespace fourfold::plan {
 
-/// The grid, of the first stage where there are several, with its number of data-parallel ranks
-/// settled for a job of `ranks` ranks; where the job's size is not given, `data` defaults to 1.
-/// Infeasible where the product does not fit.
-std::variant<Grid, Infeasible> solve_grid(const PlanSpec& spec, std::optional<std::int64_t> ranks);
+/// How many ranks share the samples: as many as the grid says, or all that its other axes leave.
+enum class DataRanks : std::uint8_t { stated, open };
 
-/// Number of ranks of a settled grid.
+/// The grid, of the first stage where there are several, for a job of so many ranks; none: as many
+/// as it needs, where one rank of data is enough. Infeasible where the product does not fit.
+std::variant<Grid, Infeasible> solve_grid(const PlanSpec& spec, std::optional<std::int64_t> ranks,
+                                          DataRanks data = DataRanks::stated);
+
 std::int64_t num_ranks(const Grid& grid);
 
-/// Ranks 0 ... n - 1 in the order of the grid. Requires a settled grid.
+/// Ranks 0 ... n - 1 in the order of the grid.
 Mesh make_mesh(const Grid& grid);
 
 /// The axes by name.

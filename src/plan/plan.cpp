@@ -25,13 +25,12 @@ const graph::Graph& leading_graph(const graph::ModelGraphs& model) {
 }  // namespace
 
 std::variant<Batching, Infeasible> solve_batching(const PlanSpec& spec) {
-  require(spec.grid.data.has_value(), "the grid is settled before the batch");
-  const std::int64_t replicas = *spec.grid.data * spec.grid.z;
+  const std::int64_t replicas = spec.grid.data * spec.grid.z;
   Batching batching{
       spec.global_batch_size, spec.micro_batch_size, replicas, 1, spec.seq_length, spec.chunks};
   if (batching.global_batch % batching.samples() != 0)
     return Infeasible{
-        {UnevenBatch{spec.global_batch_size, spec.micro_batch_size, *spec.grid.data, spec.grid.z}}};
+        {UnevenBatch{spec.global_batch_size, spec.micro_batch_size, spec.grid.data, spec.grid.z}}};
   if (batching.micro_batch % batching.chunks != 0)
     return Infeasible{{UnevenChunks{spec.micro_batch_size, spec.chunks}}};
   batching.accumulation = batching.global_batch / batching.samples();

@@ -33,7 +33,6 @@ struct Batching {
     return micro_batch * replicas;
   }  // of a micro-batch, over all ranks
 };
-/// Requires a settled grid (solve_grid).
 std::variant<Batching, Infeasible> solve_batching(const PlanSpec& spec);
 
 struct Plan {

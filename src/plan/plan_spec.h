@@ -76,8 +76,7 @@ constexpr std::string_view to_string(Strategy strategy) {
 
 /// How ranks are divided among the axes of the mesh.
 struct Grid {
-  std::int64_t x = 1, y = 1, z = 1;
-  std::optional<std::int64_t> data = 1;  // none: all ranks that x, y and z leave
+  std::int64_t x = 1, y = 1, z = 1, data = 1;
   /// Names of the axes, the one that varies fastest over ranks first.
   std::vector<std::string> order = {"x", "y", "z", "data"};
   bool operator==(const Grid&) const = default;
@@ -101,7 +100,7 @@ struct PipelineSpec {
   pipeline::WeightDelay weight_delay = {};
   /// By stage, how many layers it has. Empty: so that the slowest stage is as fast as can be.
   std::vector<std::int64_t> layers = {};
-  /// By mesh, its grid, with `data` settled. Empty: that of PlanSpec::grid for all of them.
+  /// By mesh, its grid. Empty: that of PlanSpec::grid for all of them.
   std::vector<Grid> grids = {};
   ReshardSpec reshard = {};
 

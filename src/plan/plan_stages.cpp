@@ -14,7 +14,7 @@ namespace fourfold::plan {
 namespace {
 
 std::int64_t replicas_of(const Grid& grid) {
-  return grid.z * grid.data.value();
+  return grid.z * grid.data;
 }
 
 /// The grids of all meshes.

@@ -29,7 +29,7 @@ constexpr std::size_t most_divisions_of_few = 4, most_divisions = 2;
 constexpr double least_gain = 0.01;
 
 std::int64_t replicas_of(const plan::Grid& grid) {
-  return grid.z * grid.data.value();
+  return grid.z * grid.data;
 }
 
 class MeshChooser {
@@ -206,8 +206,7 @@ class MeshChooser {
   static std::vector<std::int64_t> sizes_of(const std::vector<plan::Grid>& grids) {
     std::vector<std::int64_t> sizes;
     for (const plan::Grid& grid : grids)
-      for (const std::int64_t size : {grid.x, grid.y, grid.z, grid.data.value()})
-        sizes.push_back(size);
+      for (const std::int64_t size : {grid.x, grid.y, grid.z, grid.data}) sizes.push_back(size);
     return sizes;
   }
 

@@ -61,7 +61,7 @@ double seconds_beside(const PricedPlan& a, const PricedPlan& b) {
 }
 
 std::string grid_text(const plan::Grid& grid) {
-  return format("x {} y {} z {} data {}", grid.x, grid.y, grid.z, grid.data.value_or(1));
+  return format("x {} y {} z {} data {}", grid.x, grid.y, grid.z, grid.data);
 }
 
 std::string shape_text(const plan::PlanSpec& spec) {

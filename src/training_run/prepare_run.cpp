@@ -90,7 +90,7 @@ job::ChosenGrid find_grid(const TrainArguments& arguments, const config::Config&
 /// Where the grid is the planner's: the first process chooses, and says it to all.
 std::optional<job::ChosenGrid> choose_grid(const TrainArguments& arguments,
                                            const config::Config& config, comm::Together& together) {
-  if (!config.open_axes.any()) return std::nullopt;
+  if (!config.open_axes.are_planned()) return std::nullopt;
   comm::World* const world = together.world();
   job::ChosenGrid chosen;
   together.first([&] {

@@ -272,8 +272,9 @@ void train_threads(const TrainArguments& arguments) {
        .heard = [&arguments] { rundir::Outcome(arguments.variable).heard(); }});
   screen::Log log = make_log(arguments);
   comm::OneProcess process(watchdog_s({}));
-  if (const std::string text = train_together(arguments, stop, log, lock, process); !text.empty())
-    throw UserError(ExitCode::stopped, text);
+  const std::string text = train_together(arguments, stop, log, lock, process);
+  stop.leave();
+  if (!text.empty()) throw UserError(ExitCode::stopped, text);
 }
 
 void train_processes(const TrainArguments& arguments) {

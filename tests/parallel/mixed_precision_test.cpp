@@ -196,8 +196,8 @@ TEST_P(MixedPrecisionOnGrids, gradients_are_summed_in_float32_over_micro_batches
                                          {.x = 1, .y = 1, .z = 4, .data = 1}};
   for (const plan::Grid& grid : grids) {
     RunSetup sharded = setup;
-    sharded.plan.shard_states = grid.data.value() == 2;
-    SCOPED_TRACE(format("z {} data {}", grid.z, grid.data.value()));
+    sharded.plan.shard_states = grid.data == 2;
+    SCOPED_TRACE(format("z {} data {}", grid.z, grid.data));
     expect_float_sums(gradients_on(sharded, grid, 2), wanted, sizes, terms);
   }
 }
@@ -209,7 +209,7 @@ TEST_P(MixedPrecisionOnGrids, gradients_are_summed_in_float32_over_micro_batches
 /// what there is.
 double error_of_reductions(const plan::Grid& grid) {
   double factor = 1;
-  for (const std::int64_t ranks : {grid.z, grid.data.value()})
+  for (const std::int64_t ranks : {grid.z, grid.data})
     if (ranks > 1) factor *= std::pow(1 + bf16_epsilon, 2);
   return factor - 1;
 }
@@ -222,8 +222,8 @@ TEST_P(MixedPrecisionOnGrids, rounded_gradients_differ_by_two_roundings_for_each
   RunSetup setup = this->setup();
   const auto sizes = sizes_of_terms(setup);
   for (const plan::Grid& grid : grids_that_reduce) {
-    setup.plan.shard_states = grid.data.value() == 2;
-    SCOPED_TRACE(format("z {} data {}", grid.z, grid.data.value()));
+    setup.plan.shard_states = grid.data == 2;
+    SCOPED_TRACE(format("z {} data {}", grid.z, grid.data));
     setup.plan.rounds_gradients = false;
     const Tensors wanted = gradients_on(setup, grid, 2);
     setup.plan.rounds_gradients = true;
@@ -274,7 +274,7 @@ TEST(MixedPrecision, losses_with_rounded_gradients_stay_within_the_error_of_thei
   double size = 0;
   for (const auto& [name, of_tensor] : sizes_of_terms(setup)) size = std::hypot(size, of_tensor);
   for (const plan::Grid& grid : grids_that_reduce) {
-    SCOPED_TRACE(format("z {} data {}", grid.z, grid.data.value()));
+    SCOPED_TRACE(format("z {} data {}", grid.z, grid.data));
     setup.plan.rounds_gradients = false;
     const Descent wanted = descent_on(setup, grid, lr, steps);
     setup.plan.rounds_gradients = true;
@@ -292,7 +292,7 @@ TEST(MixedPrecision, losses_with_rounded_gradients_stay_within_the_error_of_thei
     EXPECT_GT((wanted.losses[0] - wanted.losses.back()) / 2, bound)
         << "what is learned from the terms of one rank of two alone is outside of the bound";
     std::printf("z %d data %d: loss %.4f to %.4f, with rounded gradients %.4f; bound %.4f\n",
-                static_cast<int>(grid.z), static_cast<int>(grid.data.value()), wanted.losses[0],
+                static_cast<int>(grid.z), static_cast<int>(grid.data), wanted.losses[0],
                 wanted.losses.back(), got.losses.back(), bound);
   }
 }
@@ -341,7 +341,7 @@ TEST_P(MixedPrecisionOnGrids, grids_that_cut_products_differ_by_roundings_of_act
                                  plan::Grid{.x = 2, .y = 2, .z = 1, .data = 1},
                                  plan::Grid{.x = 2, .y = 1, .z = 2, .data = 2},
                                  plan::Grid{.x = 2, .y = 2, .z = 2, .data = 2}}) {
-    SCOPED_TRACE(format("x {} y {} z {} data {}", grid.x, grid.y, grid.z, grid.data.value()));
+    SCOPED_TRACE(format("x {} y {} z {} data {}", grid.x, grid.y, grid.z, grid.data));
     expect_within_roundings(setup, terms_on(setup, grid), wanted);
   }
 }

@@ -67,7 +67,7 @@ const std::vector<Case> of_unet = {
 program::Job job_of(const RunSetup& setup) {
   if (setup.plan.pipeline.stages == 1) return GridRun::compile_job(setup);
   const plan::Grid& grid = setup.plan.grid;
-  const std::int64_t samples = setup.plan.micro_batch_size * grid.z * grid.data.value();
+  const std::int64_t samples = setup.plan.micro_batch_size * grid.z * grid.data;
   const auto planned = plan::plan_model(
       model::build(setup.model(), {samples, setup.plan.seq_length, setup.plan.global_batch_size},
                    setup.optimizer),

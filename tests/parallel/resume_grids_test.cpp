@@ -78,7 +78,7 @@ class ResumeGrids : public testing::Test {
       setups_.push_back(model);
       test::set_grid(setups_.back(), grid);
       // Optimizer state on data as well, on every other grid that has it.
-      setups_.back().plan.shard_states = grid.data.value() > 1 && setups_.size() % 2 == 0;
+      setups_.back().plan.shard_states = grid.data > 1 && setups_.size() % 2 == 0;
       runs_.push_back(std::make_unique<test::GridRun>(setups_.back()));
     }
   }

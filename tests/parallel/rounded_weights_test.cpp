@@ -66,7 +66,7 @@ std::vector<RunSetup> on_grids(const RunSetup& model) {
                                  plan::Grid{.y = 2, .data = 2}}) {
     setups.push_back(model);
     test::set_grid(setups.back(), grid);
-    setups.back().plan.shard_states = grid.data.value() > 1;
+    setups.back().plan.shard_states = grid.data > 1;
   }
   return setups;
 }

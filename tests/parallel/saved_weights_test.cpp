@@ -74,7 +74,7 @@ TEST(SavedWeights, of_every_grid_are_those_of_one_rank) {
     EXPECT_EQ(serial.size() > 4, spec.max_file_bytes == 40000) << serial.size();
     for (const plan::Grid& grid : grids())
       EXPECT_TRUE(written(grid, spec) == serial)
-          << "x " << grid.x << " y " << grid.y << " z " << grid.z << " data " << grid.data.value();
+          << "x " << grid.x << " y " << grid.y << " z " << grid.z << " data " << grid.data;
   }
 }
 

@@ -81,7 +81,7 @@ program::Job pipeline_of(const RunSetup& setup, const std::vector<plan::Grid>& g
                          const std::vector<std::int64_t>& layers, pipeline::Schedule schedule) {
   const plan::Grid& first = grids[0];
   const auto graphs = model::build(setup.model(),
-                                   {setup.plan.micro_batch_size * first.z * first.data.value(),
+                                   {setup.plan.micro_batch_size * first.z * first.data,
                                     setup.plan.seq_length, setup.plan.global_batch_size},
                                    setup.optimizer);
   plan::PlanSpec spec = setup.plan;

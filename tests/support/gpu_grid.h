@@ -90,8 +90,7 @@ struct TwoStages {
 };
 inline program::Job compile_stages(const RunSetup& setup, const TwoStages& stages,
                                    const machine::Target& target) {
-  const std::int64_t samples =
-      setup.plan.micro_batch_size * stages.first.z * stages.first.data.value();
+  const std::int64_t samples = setup.plan.micro_batch_size * stages.first.z * stages.first.data;
   const auto graphs =
       model::build(setup.model(), {samples, setup.plan.seq_length, setup.plan.global_batch_size},
                    setup.optimizer);

@@ -11,7 +11,7 @@ namespace fourfold::test {
 
 inline std::string name_of(const plan::PlanSpec& spec) {
   const plan::Grid& g = spec.grid;
-  return format("x {} y {} z {} data {}{}{}{}", g.x, g.y, g.z, g.data.value(),
+  return format("x {} y {} z {} data {}{}{}{}", g.x, g.y, g.z, g.data,
                 spec.shard_states ? ", states sharded" : "",
                 spec.shard_sequence ? ", sequence sharded" : "",
                 spec.chunks > 1 ? format(", {} chunks", spec.chunks) : "");
@@ -98,8 +98,7 @@ inline std::vector<plan::Grid> grids_of_two() {
 
 inline void set_grid(RunSetup& setup, const plan::Grid& grid, std::int64_t accumulation = 2) {
   setup.plan.grid = grid;
-  setup.plan.micro_batch_size =
-      setup.plan.global_batch_size / accumulation / (grid.z * grid.data.value());
+  setup.plan.micro_batch_size = setup.plan.global_batch_size / accumulation / (grid.z * grid.data);
 }
 
 /// Every ordered grid of at most 16 ranks that divides the first model.

@@ -41,7 +41,7 @@ inline Tensors rough_weights(const RunSetup& setup) {
   serial.plan.shard_sequence = false;
   serial.plan.strategy = plan::Strategy::axonn;
   serial.plan.micro_batch_size =
-      setup.plan.micro_batch_size * setup.plan.grid.data.value() * setup.plan.grid.z;
+      setup.plan.micro_batch_size * setup.plan.grid.data * setup.plan.grid.z;
   SmallRun run(serial);
   run.init(true);
   Tensors weights;

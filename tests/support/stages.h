@@ -48,7 +48,7 @@ inline RunSetup vgg() {
 
 /// Samples of a micro-batch: those of the first stage.
 inline std::int64_t samples_of(const RunSetup& setup, const plan::Grid& first) {
-  return setup.plan.micro_batch_size * first.z * first.data.value();
+  return setup.plan.micro_batch_size * first.z * first.data;
 }
 
 struct Pipeline {
@@ -104,7 +104,7 @@ inline TrainingOutcome run_serial(RunSetup setup, const plan::Grid& first, const
 inline std::string name_of(const Pipeline& pipeline, Schedule schedule) {
   std::string name = format("{} {}", to_string(schedule), pipeline.stages_per_mesh);
   for (const plan::Grid& grid : pipeline.grids)
-    name += format(" | x {} y {} z {} data {}", grid.x, grid.y, grid.z, grid.data.value());
+    name += format(" | x {} y {} z {} data {}", grid.x, grid.y, grid.z, grid.data);
   return name;
 }
 

@@ -94,7 +94,7 @@ inline DrawnUnet draw_unet(std::uint64_t seed, std::int64_t layers) {
                                                                            {.z = 2, .data = 1}}
                                                  : std::vector<plan::Grid>{{.data = 1}}));
     const plan::Grid& grid = drawn.pipeline.grids.back();
-    ranks += grid.x * grid.y * grid.z * grid.data.value();
+    ranks += grid.x * grid.y * grid.z * grid.data;
   }
   return drawn;
 }
@@ -103,7 +103,7 @@ inline DrawnUnet draw_unet(std::uint64_t seed, std::int64_t layers) {
 inline RunSetup unet_of_micros(bool is_conditional, std::int64_t micros, const plan::Grid& first) {
   RunSetup setup = unet_of(is_conditional);
   setup.plan.global_batch_size = 2 * micros;
-  setup.plan.micro_batch_size = 2 / (first.z * first.data.value());
+  setup.plan.micro_batch_size = 2 / (first.z * first.data);
   return setup;
 }
 

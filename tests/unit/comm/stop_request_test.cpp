@@ -119,6 +119,21 @@ TEST(StopRequest, signals_to_a_run_that_leaves_do_nothing) {
             0);
 }
 
+TEST(StopRequest, signals_after_a_run_has_left_do_not_end_its_process_by_their_names) {
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2})
+    EXPECT_EQ(test::code_of_child([&] {
+                {
+                  StopRequest stop({.answer = "", .end_unsaved = {}});
+                  stop.begin_saving();
+                  stop.leave();
+                }
+                send(signal);
+                return 7;
+              }),
+              7)
+        << signal;
+}
+
 TEST(StopRequest, who_takes_a_signal_elsewhere_is_told_what_it_means) {
   EXPECT_EQ(
       test::code_of_child([] {

@@ -27,12 +27,12 @@ struct GridSetup {
   std::int64_t x() const { return plan.grid.x; }
   std::int64_t y() const { return plan.grid.y; }
   std::int64_t z() const { return plan.grid.z; }
-  std::int64_t data() const { return plan.grid.data.value(); }
+  std::int64_t data() const { return plan.grid.data; }
 
   /// A grid of this size, with a step of `accumulation` micro-batches.
   void set_grid(const plan::Grid& grid, std::int64_t accumulation = 2) {
     plan.grid = grid;
-    plan.global_batch_size = plan.micro_batch_size * accumulation * grid.z * grid.data.value();
+    plan.global_batch_size = plan.micro_batch_size * accumulation * grid.z * grid.data;
   }
 
   model::Spec spec() const {
@@ -69,7 +69,7 @@ struct GridSetup {
 };
 
 inline std::string text_of(const plan::Grid& grid) {
-  return format("x {} y {} z {} data {}", grid.x, grid.y, grid.z, grid.data.value());
+  return format("x {} y {} z {} data {}", grid.x, grid.y, grid.z, grid.data);
 }
 
 /// All grids with degrees from the list and at most so many ranks.

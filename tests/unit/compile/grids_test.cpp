@@ -39,7 +39,7 @@ struct GptSetup {
 
 std::string name_of(const plan::Grid& g) {
   return "x" + std::to_string(g.x) + " y" + std::to_string(g.y) + " z" + std::to_string(g.z) +
-         " data" + std::to_string(*g.data);
+         " data" + std::to_string(g.data);
 }
 
 void expect_sound(const GptSetup& setup) {

@@ -152,7 +152,7 @@ TEST(Lower, windows_of_all_ranks_and_chunks_cover_the_samples_of_a_micro_batch) 
     }
     EXPECT_GE(ranks_of.size(), 10U);
     for (const auto& [op, ranks] : ranks_of) {
-      EXPECT_EQ(ranks.size(), 4U * static_cast<std::size_t>(grid.z * grid.data.value()));
+      EXPECT_EQ(ranks.size(), 4U * static_cast<std::size_t>(grid.z * grid.data));
       EXPECT_EQ(ranks.begin()->first, 0);
       for (const auto& [sample, count] : ranks)
         EXPECT_EQ(count, ranks.begin()->second) << "op " << op << ", sample " << sample;

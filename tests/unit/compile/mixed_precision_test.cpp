@@ -40,7 +40,7 @@ std::vector<GridSetup> some_setups() {
     for (const std::int64_t blocks : {0, 1}) {
       setups.push_back(setup_of(DType::bf16, grid));
       setups.back().plan.checkpointing.layers = blocks;
-      setups.back().plan.shard_states = blocks == 1 && grid.data.value() > 1;
+      setups.back().plan.shard_states = blocks == 1 && grid.data > 1;
       setups.back().gpt.tied_head = blocks == 0;
     }
   }

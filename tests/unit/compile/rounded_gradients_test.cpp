@@ -36,7 +36,7 @@ std::vector<GridSetup> setups_that_round() {
     for (const bool other : {false, true}) {
       setups.push_back(rounding_setup(grid));
       setups.back().plan.checkpointing.layers = other ? 1 : 0;
-      setups.back().plan.shard_states = other && grid.data.value() > 1;
+      setups.back().plan.shard_states = other && grid.data > 1;
       setups.back().gpt.tied_head = !other;
       setups.back().gpt.wide_residual = other;
     }

@@ -348,7 +348,7 @@ TEST(Attention, is_shared_out_over_all_ranks_and_repeated_on_none) {
   for (const plan::Grid& grid : test_grids()) {
     const GridSetup setup = setup_for(grid);
     GridSetup serial = setup;
-    serial.plan.micro_batch_size *= grid.z * grid.data.value();
+    serial.plan.micro_batch_size *= grid.z * grid.data;
     serial.plan.grid = {};
     EXPECT_EQ(flops_of_attention(setup.train()) * static_cast<double>(plan::num_ranks(grid)),
               flops_of_attention(serial.train()))

@@ -60,8 +60,8 @@ TEST(Axonn, every_weight_of_a_unet_sends_what_equations_4_5_and_8_say) {
         const Parts sent = times * ring(ranks, 2, exact(count, parts) * element);
         if (sent != 0) expected[value.name][axis] += sent;
       };
-      add("z", micros, grid.z, in_use);             // eqs 4 and 5
-      add("data", 1, *grid.data, in_use * grid.z);  // eq 8
+      add("z", micros, grid.z, in_use);            // eqs 4 and 5
+      add("data", 1, grid.data, in_use * grid.z);  // eq 8
     }
     weights = own.size();
     EXPECT_EQ(sent_for_layers(setup.train(), own), expected);
@@ -125,7 +125,7 @@ class UnetFormulas {
 
   std::int64_t g(const std::string& axis) const {
     const plan::Grid& grid = setup_.plan.grid;
-    return axis == "x" ? grid.x : axis == "y" ? grid.y : axis == "z" ? grid.z : *grid.data;
+    return axis == "x" ? grid.x : axis == "y" ? grid.y : axis == "z" ? grid.z : grid.data;
   }
   /// What a rank has of so many elements.
   std::int64_t share(std::int64_t elements, const AxisNames& cuts) const {

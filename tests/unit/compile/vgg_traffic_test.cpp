@@ -86,7 +86,7 @@ TEST(Axonn, every_convolution_sends_what_equations_4_to_8_say_of_its_channels) {
         const Parts sent = times * ring(ranks, passes, exact(elements, parts) * element);
         if (sent != 0) expected[layer.name][axis] += sent;
       };
-      const std::int64_t in_use = grid.x * grid.y, data = *grid.data;
+      const std::int64_t in_use = grid.x * grid.y, data = grid.data;
       add("z", micros, grid.z, 2, layer.weight(), in_use);       // eqs 4 and 5
       add("data", 1, data, 2, layer.weight(), in_use * grid.z);  // eq 8
       if (!is_first || layer.k % of_k == 0)                      // eq 6
@@ -118,7 +118,7 @@ class PictureFormulas {
 
   std::int64_t g(const std::string& axis) const {
     const plan::Grid& grid = setup_.plan.grid;
-    return axis == "x" ? grid.x : axis == "y" ? grid.y : axis == "z" ? grid.z : *grid.data;
+    return axis == "x" ? grid.x : axis == "y" ? grid.y : axis == "z" ? grid.z : grid.data;
   }
   void add(const std::string& label, const std::string& axis, std::int64_t passes,
            std::int64_t elements, std::int64_t bytes) {

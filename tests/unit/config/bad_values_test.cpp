@@ -253,7 +253,7 @@ const std::vector<Case> grids = {
     {"parallel:\n  pin: {wte.weight: \"[* (w)]\"}", {"axes x, y and z, each once; got"}},
     {"parallel:\n  tensor: {z: 65537}", {"got '65537'"}},
     {"parallel:\n  data: 0",
-     {"parallel.data: expected whole number from 1 to 65536, or auto; got '0'"}},
+     {"parallel.data: expected whole number from 1 to 65536 or auto; got '0'"}},
     {"parallel:\n  data: all", {"or auto; got 'all'"}},
     {"parallel:\n  data: \"auto\"", {"got 'auto' in quotes", "remove the quotes"}},
     {"parallel:\n  data: 1.5", {"got '1.5', which is not whole"}},

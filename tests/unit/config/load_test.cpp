@@ -57,15 +57,15 @@ TEST(Load, sizes_of_the_grid_may_be_left_to_the_planner_all_together_or_one_by_o
     return load_text(std::string(synthetic) + "parallel:\n  tensor: " + tensor + "\n", sets);
   };
   const Config all = grid_of("auto");
-  EXPECT_EQ(all.open_axes, (OpenAxes{true, true, true, false}));
+  EXPECT_EQ(all.open_axes, (OpenAxes{.x = true, .y = true, .z = true, .data = true}));
   EXPECT_EQ(all.plan.grid.x * all.plan.grid.y * all.plan.grid.z, 1);
-  EXPECT_EQ(grid_of("{x: auto, y: 2}").open_axes, (OpenAxes{true, false, false}));
+  EXPECT_EQ(grid_of("{x: auto, y: 2}").open_axes, (OpenAxes{.x = true, .data = true}));
   EXPECT_EQ(grid_of("{x: auto, y: 2}").plan.grid.y, 2);
   const Config some = grid_of("auto", {"parallel.tensor.z=4", "train.global_batch_size=8"});
-  EXPECT_EQ(some.open_axes, (OpenAxes{true, true, false}));
+  EXPECT_EQ(some.open_axes, (OpenAxes{.x = true, .y = true, .data = true}));
   EXPECT_EQ(some.plan.grid.z, 4);
   EXPECT_FALSE(load_text(synthetic, {"parallel.tensor=auto", "parallel.tensor={x: 1, y: 1, z: 1}"})
-                   .open_axes.any())
+                   .open_axes.are_planned())
       << "a later value wins";
   const std::string text = resolved_yaml(some);
   EXPECT_NE(text.find("    x: auto\n"), std::string::npos) << text;
@@ -74,7 +74,7 @@ TEST(Load, sizes_of_the_grid_may_be_left_to_the_planner_all_together_or_one_by_o
 
 TEST(Load, the_number_of_stages_may_be_left_to_the_planner_where_nothing_is_said_of_single_ones) {
   const Config open = load_text(synthetic, {"parallel.pipeline.stages=auto"});
-  EXPECT_EQ(open.open_axes, (OpenAxes{false, false, false, true}));
+  EXPECT_EQ(open.open_axes, (OpenAxes{.stages = true, .data = true}));
   EXPECT_EQ(open.plan.pipeline.stages, 1);
   const std::string text = resolved_yaml(open);
   EXPECT_NE(text.find("    stages: auto\n"), std::string::npos) << text;
@@ -126,7 +126,7 @@ TEST(Load, the_residual_stream_has_the_type_of_the_computation_or_float32_beside
 
 TEST(Load, a_grid_is_one_rank_unless_given) {
   const Config config = load_text(synthetic);
-  EXPECT_EQ(config.plan.grid, (plan::Grid{1, 1, 1, std::nullopt, {"x", "y", "z", "data"}}));
+  EXPECT_EQ(config.plan.grid, (plan::Grid{1, 1, 1, 1, {"x", "y", "z", "data"}}));
   EXPECT_EQ(config.plan.strategy, plan::Strategy::axonn);
   EXPECT_FALSE(config.plan.shard_sequence);
   EXPECT_FALSE(config.plan.shard_states);
@@ -137,7 +137,8 @@ TEST(Load, a_grid_is_one_rank_unless_given) {
 TEST(Load, a_section_in_a_section_may_be_set_whole_or_by_key) {
   const Config config = load_text(synthetic, {"parallel.tensor={x: 2}", "parallel.tensor.z=3",
                                               "parallel={data: auto, strategy: axonn}"});
-  EXPECT_EQ(config.plan.grid, (plan::Grid{2, 1, 3, std::nullopt, {"x", "y", "z", "data"}}));
+  EXPECT_EQ(config.plan.grid, (plan::Grid{2, 1, 3, 1, {"x", "y", "z", "data"}}));
+  EXPECT_TRUE(config.open_axes.data);
 }
 
 TEST(Load, each_strategy_has_its_axes) {

@@ -72,12 +72,12 @@ TEST(PaperConfigs, of_axonns_ablation_and_check_have_the_grids_of_the_paper_and_
   };
   const Config ablation = loaded("axonn-ablation-gpt-20b"), check = loaded("axonn-check-gpt-125m");
   const plan::Grid& paper = ablation.plan.grid;
-  EXPECT_EQ((std::vector{paper.x, paper.y, paper.z, paper.data.value()}),
+  EXPECT_EQ((std::vector{paper.x, paper.y, paper.z, paper.data}),
             (std::vector<std::int64_t>{2, 2, 4, 1}));
   EXPECT_EQ(ablation.plan.global_batch_size, 16);
   EXPECT_EQ(ablation.data.seq_length, 2048);
   const plan::Grid& twos = check.plan.grid;
-  EXPECT_EQ((std::vector{twos.x, twos.y, twos.z, twos.data.value()}),
+  EXPECT_EQ((std::vector{twos.x, twos.y, twos.z, twos.data}),
             (std::vector<std::int64_t>{2, 2, 2, 2}));
   for (const Config* config : {&ablation, &check}) {
     EXPECT_EQ(config->plan.overlap, plan::Overlap());
@@ -87,10 +87,15 @@ TEST(PaperConfigs, of_axonns_ablation_and_check_have_the_grids_of_the_paper_and_
   }
 }
 
+plan::DataRanks data_ranks_of(const Config& config) {
+  return config.open_axes.data ? plan::DataRanks::open : plan::DataRanks::stated;
+}
+
 TEST(PaperConfigs, have_a_grid_for_the_ranks_of_the_paper_that_divides_the_batch) {
   for (const Published& run : axonn) {
-    plan::PlanSpec spec = load_published(run).plan_spec();
-    const auto grid = plan::solve_grid(spec, run.ranks);
+    const Config config = load_published(run);
+    plan::PlanSpec spec = config.plan_spec();
+    const auto grid = plan::solve_grid(spec, run.ranks, data_ranks_of(config));
     ASSERT_TRUE(std::holds_alternative<plan::Grid>(grid))
         << test::in_words(std::get<plan::Infeasible>(grid));
     EXPECT_EQ(plan::num_ranks(spec.grid), run.ranks) << run.file << " says it without --ranks too";
@@ -138,7 +143,7 @@ TEST(PaperConfigs, unets_have_the_channels_the_parameters_and_the_ranks_of_the_p
     for (const auto& part : model::count_parameters(config.unet))
       count += static_cast<double>(part.parameters);
     EXPECT_NEAR(count / 1e6, run.millions, run.millions < 100 ? 0.05 : 0.5) << run.file;
-    const auto grid = plan::solve_grid(config.plan_spec(), run.ranks);
+    const auto grid = plan::solve_grid(config.plan_spec(), run.ranks, data_ranks_of(config));
     ASSERT_TRUE(std::holds_alternative<plan::Grid>(grid))
         << test::in_words(std::get<plan::Infeasible>(grid));
     EXPECT_EQ(plan::num_ranks(std::get<plan::Grid>(grid)), run.ranks) << run.file;

@@ -121,8 +121,8 @@ class Randomizer {
     make_grid_consistent();
     make_stages_consistent();
     if (config_.micro_batch_size) *config_.micro_batch_size *= config_.plan.chunks;
-    config_.plan.global_batch_size *= config_.micro_batch_size.value_or(1) * config_.plan.grid.z *
-                                      config_.plan.grid.data.value_or(1);
+    config_.plan.global_batch_size *=
+        config_.micro_batch_size.value_or(1) * config_.plan.grid.z * config_.plan.grid.data;
     config_.gpt.max_position_embeddings += config_.data.seq_length;
     config_.gpt.num_layers += 3;
     config_.gpt.vocab_size += 256;
@@ -150,7 +150,7 @@ class Randomizer {
 
   void make_stages_consistent() {
     plan::PipelineSpec& pipeline = config_.plan.pipeline;
-    pipeline.stages = config_.open_axes.any() ? 1 : 1 + static_cast<std::int64_t>(below(3));
+    pipeline.stages = config_.open_axes.are_planned() ? 1 : 1 + static_cast<std::int64_t>(below(3));
     const bool is_shared = pipeline.schedule == pipeline::Schedule::interleaved && below(2) == 1;
     pipeline.stages_per_mesh = is_shared ? pipeline.stages : 1;
     const bool is_eager_and_delayed =
@@ -159,10 +159,11 @@ class Randomizer {
     if (pipeline.stages_per_mesh > 1 || is_eager_and_delayed) config_.plan.overlap.send_recv = true;
     if (!pipeline.layers.empty()) pipeline.layers.resize(std::size_t(pipeline.stages), 7);
     if (config_.open_axes.stages) pipeline.layers.clear();
-    if (below(2) == 1 || config_.open_axes.any()) return;
+    if (below(2) == 1 || config_.open_axes.are_planned()) return;
     plan::Grid& grid = config_.plan.grid;
     grid.x = grid.y = grid.z = 1;
-    grid.data.reset();
+    grid.data = 1;
+    config_.open_axes.data = true;
     for (std::int64_t mesh = 0; mesh < pipeline.meshes(); ++mesh)
       pipeline.grids.push_back({.x = 1 + mesh, .y = 2, .data = 3});
     if (config_.plan.strategy != plan::Strategy::axonn) pipeline.grids.clear();
@@ -212,11 +213,12 @@ class Randomizer {
 
   void make_grid_consistent() {
     plan::Grid& grid = config_.plan.grid;
-    for (std::int64_t* size : {&grid.x, &grid.y, &grid.z}) *size = 1 + *size % 8;
+    for (std::int64_t* size : {&grid.x, &grid.y, &grid.z, &grid.data}) *size = 1 + *size % 8;
     const OpenAxes& open = config_.open_axes;
     if (open.x) grid.x = 1;
     if (open.y) grid.y = 1;
     if (open.z) grid.z = 1;
+    if (open.data) grid.data = 1;
     const plan::Strategy strategy = config_.plan.strategy;
     if (strategy == plan::Strategy::megatron || strategy == plan::Strategy::fsdp) grid.y = 1;
     if (strategy == plan::Strategy::megatron || strategy == plan::Strategy::atp) grid.z = 1;

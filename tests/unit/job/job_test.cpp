@@ -39,7 +39,7 @@ struct Layout {
   }
   std::string name() const {
     return format("{} x {} y {} z {} data {}", plan::to_string(strategy), grid.x, grid.y, grid.z,
-                  *grid.data);
+                  grid.data);
   }
 };
 
@@ -71,10 +71,10 @@ PlannedRun planned(const Layout& layout, const std::string& option) {
       "model.dropout=0.1",
       "data.mask_documents=true",
       format("train.global_batch_size={}", global_batch),
-      format("train.micro_batch_size={}", at_once / (g.z * *g.data)),
+      format("train.micro_batch_size={}", at_once / (g.z * g.data)),
       format("parallel.strategy={}", plan::to_string(layout.strategy)),
       format("parallel.tensor={{x: {}, y: {}, z: {}}}", g.x, g.y, g.z),
-      format("parallel.data={}", *g.data),
+      format("parallel.data={}", g.data),
       option};
   return plan_run(settle(config::load(files, sets), {}));
 }

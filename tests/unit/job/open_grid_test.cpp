@@ -87,7 +87,7 @@ TEST(OpenGrid, the_fastest_grid_for_the_ranks_is_chosen_and_sizes_that_are_set_a
   EXPECT_NE(chosen.text.find(" for 8 ranks on this host, "), std::string::npos) << chosen.text;
   EXPECT_NE(chosen.ranking.find("\n   1 "), std::string::npos) << chosen.ranking;
   const config::Config settled = config::with_choice(config, chosen);
-  EXPECT_FALSE(settled.open_axes.any());
+  EXPECT_FALSE(settled.open_axes.are_planned());
   EXPECT_EQ(settled.plan.grid, chosen.grid);
 }
 

@@ -23,7 +23,7 @@ struct GptSetup {
   GptSetup() { set_grid({.x = 2, .y = 2, .z = 2, .data = 2}); }
   void set_grid(const Grid& grid) {
     spec.grid = grid;
-    spec.global_batch_size = spec.micro_batch_size * grid.z * grid.data.value();
+    spec.global_batch_size = spec.micro_batch_size * grid.z * grid.data;
   }
 
   Mesh mesh() const { return make_mesh(spec.grid); }

@@ -75,7 +75,6 @@ TEST(MakeMesh, every_order_numbers_the_ranks_with_its_first_axis_fastest) {
 
 TEST(MakeMesh, an_order_without_all_four_axes_is_a_bug_of_the_caller) {
   EXPECT_THROW(make_mesh({.data = 1, .order = {"x", "y", "z"}}), InternalError);
-  EXPECT_THROW(make_mesh({.data = std::nullopt}), InternalError);
 }
 
 // --- solve_grid
@@ -92,10 +91,11 @@ config::InfeasibleText problem_of(const std::variant<Grid, Infeasible>& solved) 
 }
 
 TEST(SolveGrid, data_takes_all_ranks_that_the_tensor_axes_leave) {
-  const PlanSpec spec = spec_of({.x = 2, .y = 3, .z = 1, .data = std::nullopt});
+  const PlanSpec spec = spec_of({.x = 2, .y = 3, .z = 1});
   for (const std::int64_t data : {1, 2, 7})
-    EXPECT_EQ(std::get<Grid>(solve_grid(spec, 6 * data)).data, data);
-  EXPECT_EQ(std::get<Grid>(solve_grid(spec, std::nullopt)).data, 1) << "as few as are needed";
+    EXPECT_EQ(std::get<Grid>(solve_grid(spec, 6 * data, DataRanks::open)).data, data);
+  EXPECT_EQ(std::get<Grid>(solve_grid(spec, std::nullopt, DataRanks::open)).data, 1)
+      << "as few as are needed";
 }
 
 TEST(SolveGrid, a_grid_that_fits_the_job_stays_as_it_is) {
@@ -105,7 +105,7 @@ TEST(SolveGrid, a_grid_that_fits_the_job_stays_as_it_is) {
 }
 
 TEST(SolveGrid, ranks_that_the_tensor_axes_do_not_divide_are_refused_with_a_number_that_works) {
-  const auto solved = solve_grid(spec_of({.x = 2, .y = 2, .z = 1, .data = std::nullopt}), 10);
+  const auto solved = solve_grid(spec_of({.x = 2, .y = 2, .z = 1}), 10, DataRanks::open);
   EXPECT_EQ(problem_of(solved).keys, (std::vector<std::string>{"parallel.tensor"}));
   EXPECT_EQ(
       problem_of(solved).message,

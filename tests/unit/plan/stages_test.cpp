@@ -183,22 +183,20 @@ TEST(PlanModel, gives_equal_stages_the_grid_of_the_spec_one_after_another) {
 
 TEST(SolveGrid, divides_the_ranks_of_a_job_among_stages) {
   PlanSpec spec;
-  spec.grid = {.x = 2, .data = std::nullopt};
+  spec.grid = {.x = 2, .data = 1};
   spec.pipeline.stages = 3;
-  EXPECT_EQ(std::get<Grid>(solve_grid(spec, 12)).data, 2);
-  const auto uneven = solve_grid(spec, 8);
+  const auto solved = [&](std::int64_t ranks) { return solve_grid(spec, ranks, DataRanks::open); };
+  EXPECT_EQ(std::get<Grid>(solved(12)).data, 2);
+  const auto uneven = solved(8);
   EXPECT_EQ(std::get<UnevenJob>(std::get<Infeasible>(uneven).problems.at(0)).stages, 3);
   spec.pipeline.grids = {{.x = 2, .data = 1}, {.data = 2}, {.data = 3}};
-  EXPECT_EQ(std::get<Grid>(solve_grid(spec, 7)).x, 2);
-  const auto few = solve_grid(spec, 6);
+  EXPECT_EQ(std::get<Grid>(solved(7)).x, 2);
+  const auto few = solved(6);
   spec.pipeline = {.stages = 6, .stages_per_mesh = 3};
-  EXPECT_EQ(std::get<Grid>(solve_grid(spec, 12)).data, 3);
-  EXPECT_EQ(
-      std::get<UnevenJob>(std::get<Infeasible>(solve_grid(spec, 6)).problems.at(0)).stages_per_mesh,
-      3);
+  EXPECT_EQ(std::get<Grid>(solved(12)).data, 3);
+  EXPECT_EQ(std::get<UnevenJob>(std::get<Infeasible>(solved(6)).problems.at(0)).stages_per_mesh, 3);
   spec.pipeline.stages = 7;
-  EXPECT_EQ(
-      std::get<UnevenStages>(std::get<Infeasible>(solve_grid(spec, 12)).problems.at(0)).stages, 7);
+  EXPECT_EQ(std::get<UnevenStages>(std::get<Infeasible>(solved(12)).problems.at(0)).stages, 7);
   EXPECT_EQ(std::get<UnevenMeshes>(std::get<Infeasible>(few).problems.at(0)).ranks_of_meshes, 7);
 }
 

@@ -85,7 +85,7 @@ TEST(Linears, of_a_gpt_send_what_equations_4_to_8_say) {
     linears.pop_back();  // the head
     const auto got = by_name(axonn_elements(linears, plan.meshes[0], 3), plan.meshes[0]);
     const auto number = [](std::int64_t n) { return static_cast<double>(n); };
-    const AxisNumbers sizes{number(grid.x), number(grid.y), number(grid.z), number(*grid.data)};
+    const AxisNumbers sizes{number(grid.x), number(grid.y), number(grid.z), number(grid.data)};
     const double m = 2. * 12 * number(grid.z);  // of a micro-batch
     AxisNumbers micro = axonn_by_axis(sizes, gpt_linears(m, 144));
     std::map<std::string, double> expected;

@@ -375,7 +375,7 @@ TEST(RankGrids, stages_of_a_unet_have_meshes_of_their_own_where_that_is_faster) 
     plan::PlanSpec spec = planned.question.spec;
     spec.grid = grid;
     spec.pipeline.stages = stages;
-    spec.micro_batch_size = 12 / (grid.z * grid.data.value());
+    spec.micro_batch_size = 12 / (grid.z * grid.data);
     return spec;
   };
   planned.question.spec.global_batch_size = 96;

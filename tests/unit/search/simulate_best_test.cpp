@@ -251,9 +251,8 @@ Found search_own_meshes_beside_all(std::uint32_t seed) {
     plan::PlanSpec spec = planned.question.settle(one, 2);
     spec.pipeline.grids = {one, other};
     spec.pipeline.layers = {layers, planned.question.layers - layers};
-    const std::int64_t samples = spec.micro_batch_size * one.z * one.data.value();
-    if (samples % (other.z * other.data.value()) != 0 || spec.global_batch_size % samples != 0)
-      return;
+    const std::int64_t samples = spec.micro_batch_size * one.z * one.data;
+    if (samples % (other.z * other.data) != 0 || spec.global_batch_size % samples != 0) return;
     if (std::holds_alternative<plan::Infeasible>(
             plan::plan_model(planned.question.build(planned.question.layers, spec), spec)))
       return;
