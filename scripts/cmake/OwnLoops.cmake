@@ -16,7 +16,7 @@ if(FOURFOLD_SANITIZE)
 endif()
 
 file(GLOB own_loops CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/cpu/*.cpp)
-list(FILTER own_loops EXCLUDE REGEX "/(blas_libraries|blis|levels|libraries|mkl|onednn|openblas|prepare|target)[.]cpp$")
+list(FILTER own_loops EXCLUDE REGEX "/(levels|libraries|onednn|openblas|prepare|target)[.]cpp$")
 set(loops_symbol _ZN8fourfold7kernels3cpu10loops_hereEv)
 
 set(declarations "")

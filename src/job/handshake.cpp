@@ -48,9 +48,6 @@ std::string instruction_sets_text() {
 
 std::string variables_text(const comm::Variable& variable) {
   constexpr std::array names = {"OPENBLAS_CORETYPE",
-                                "BLIS_ARCH_TYPE",
-                                "MKL_CBWR",
-                                "MKL_ENABLE_INSTRUCTIONS",
                                 "DNNL_MAX_CPU_ISA",
                                 "ONEDNN_MAX_CPU_ISA",
                                 "DNNL_CPU_ISA_HINTS",

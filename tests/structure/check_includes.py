@@ -14,8 +14,6 @@ AFTER_PROGRAM = {"run", "simulate", "trace", "checkpoint", "generate", "train"}
 # one file may, but only one.
 WRAPPERS = (
     ("OpenBLAS", r"(cblas|f77blas|openblas_config|lapacke?)\.h|openblas/.*", ["src/kernels/cpu/openblas.cpp"]),
-    ("BLIS", r"blis.*\.h", ["src/kernels/cpu/blis.cpp"]),
-    ("MKL", r"mkl.*\.h", ["src/kernels/cpu/mkl.cpp"]),
     ("oneDNN", r"(oneapi/dnnl/.*|dnnl.*\.hp*)", ["src/kernels/cpu/onednn.cpp"]),
     ("yaml-cpp", r"yaml-cpp/.*", ["src/base/yaml.cpp"]),
     ("nlohmann-json", r"nlohmann/.*", ["src/base/json.cpp"]),

@@ -1,17 +1,13 @@
 #include "kernels/cpu/libraries.h"
 
 #include "base/format.h"
-#include "kernels/cpu/blas_libraries.h"
 #include "kernels/cpu/onednn.h"
+#include "kernels/cpu/openblas.h"
 
 namespace fourfold::kernels::cpu {
 
 NamedVersions product_libraries() {
-  NamedVersions result;
-  for (const BlasLibrary& library : blas_libraries())
-    result.emplace_back(library.name, library.version());
-  result.emplace_back("oneDNN", onednn::version());
-  return result;
+  return {{"OpenBLAS", openblas::version()}, {"oneDNN", onednn::version()}};
 }
 
 NamedVersions library_versions() {

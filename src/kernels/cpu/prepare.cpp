@@ -4,8 +4,8 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "kernels/cpu/attention_products.h"
-#include "kernels/cpu/blas_libraries.h"
 #include "kernels/cpu/onednn.h"
+#include "kernels/cpu/openblas.h"
 #include "kernels/cpu/own_loops.h"
 #include "kernels/cpu/target.h"
 #include "kernels/cpu/widened.h"
@@ -18,7 +18,7 @@ namespace {
 /// CPU has no products in bf16.
 bool is_widened_by(std::string_view implementation, const Problem& problem) {
   if (problem.dtype != DType::bf16) return false;
-  if (find_blas_library(implementation) != nullptr) return true;
+  if (implementation == openblas::implementation) return true;
   return implementation == "onednn" && !onednn::has_bf16();
 }
 
@@ -48,8 +48,8 @@ Run prepare(std::string_view implementation, const Problem& problem) {
     return widened(problem, prepare(implementation, wide), workspace_bytes(implementation, wide));
   }
   const auto* contract = std::get_if<op::Contract>(&problem.op);
-  const BlasLibrary* blas = find_blas_library(implementation);
-  if (contract != nullptr && blas != nullptr) return blas->prepare(*contract, problem);
+  if (contract != nullptr && implementation == openblas::implementation)
+    return openblas::prepare(*contract, problem);
   if (contract != nullptr && implementation == "onednn_sgemm" && problem.dtype == DType::f32)
     return onednn::prepare_sgemm(*contract, problem);
   if (implementation == "winograd" && winograd::computes(problem.op, problem.shapes, problem.dtype))

@@ -6,9 +6,9 @@
 #include <variant>
 
 #include "kernels/cpu/attention_products.h"
-#include "kernels/cpu/blas_libraries.h"
 #include "kernels/cpu/libraries.h"
 #include "kernels/cpu/onednn.h"
+#include "kernels/cpu/openblas.h"
 #include "kernels/cpu/winograd.h"
 #include "kernels/fused_rows.h"
 
@@ -149,7 +149,7 @@ machine::Target target(int threads, std::vector<machine::Choice> measured) {
 std::vector<std::string> contract_libraries(DType dtype) {
   if (dtype == DType::bf16 && onednn::has_bf16()) return {"onednn"};
   std::vector<std::string> names;
-  for (const BlasLibrary& library : blas_libraries()) names.emplace_back(library.implementation);
+  names.emplace_back(openblas::implementation);
   if (dtype != DType::f64) names.emplace_back("onednn");
   if (dtype == DType::f32) names.emplace_back("onednn_sgemm");
   return names;
