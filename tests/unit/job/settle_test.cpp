@@ -10,6 +10,7 @@
 #include "base/format.h"
 #include "config/changes.h"
 #include "config/print.h"
+#include "model/model.h"
 #include "unit/data/expect_error.h"
 
 namespace fourfold::job {
