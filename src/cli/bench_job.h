@@ -9,9 +9,9 @@
 
 namespace fourfold::cli {
 
-/// The job of a command on a device, "cpu" or "cuda", with the types and threads that the command
-/// line asks for and the built-in choice of kernels. Errors: those of a configuration and its job;
-/// UserError(bad_config) where its grid is open.
+/// Prepares the job of a command on a device, "cpu" or "cuda", with the types and threads that the
+/// command line asks for and the built-in kernel table. Errors: what job::load_config and
+/// job::prepare throw; UserError(bad_config) where the grid is open.
 job::Job bench_job(const job::ConfigSource& source, const BenchArguments& arguments,
                    const std::string& device);
 

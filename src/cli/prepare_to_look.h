@@ -1,5 +1,6 @@
-// How commands prepare a run that they look at: data are read where the model waits for them, and a
-// grid that is `auto` is chosen, which is said. Not how (job/settle.h, job/open_grid.h).
+// Prepares the run that a command looks at, reads data where the model waits for them, and says
+// which grid was chosen for `auto`. The choice itself is made elsewhere (job/settle.h,
+// job/open_grid.h).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace fourfold::cli {
 /// Settles the run for so many ranks, plans and compiles it. Where the configuration leaves an axis
 /// of its grid open, it is chosen for them, or for those that `train` would have on this host, and
 /// standard error says which it is. `machine`: a name or a file, in place of run.machine; empty:
-/// that. Errors: those of job::settle, job::choose_grid and job::prepare.
+/// run.machine. Errors: what job::settle, job::choose_grid and job::prepare throw.
 job::Job prepare_to_look(const config::Config& config, std::optional<std::int64_t> ranks,
                          const compile::PassOptions& passes = {}, const std::string& machine = {});
 

@@ -58,7 +58,7 @@ class Together {
   virtual void run_ranks(std::int64_t ranks, const LaunchOptions& options,
                          const RankBody& body) = 0;
 
-  /// What each process makes, where none fails. Errors: as `each`.
+  /// Gives each process what it made, where no process fails. Throws as `each` does.
   template <class Make>
   auto all(Make&& make) {
     std::optional<decltype(make())> made;

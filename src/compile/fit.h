@@ -44,9 +44,9 @@ std::variant<Fitted, DoesNotFit> compile_to_fit(const graph::ModelGraphs& model,
                                                 const machine::Target& target,
                                                 const PassOptions& options = {});
 
-/// The same of a plan whose compilation has begun, for ranks that have so many bytes where the plan
-/// has no limit. Programs are completed once: nothing is chosen unless those of the plan as it is
-/// need more.
+/// Finishes a compilation that has begun, for ranks that have so many bytes where the plan states
+/// no limit. Nothing is chosen unless the programs of the plan as it is need more. Each program is
+/// completed once.
 std::variant<Fitted, DoesNotFit> finish_to_fit(Compilation& begun, const graph::ModelGraphs& model,
                                                const plan::Plan& plan,
                                                const machine::Target& target,

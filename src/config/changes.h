@@ -11,7 +11,7 @@
 
 namespace fourfold::config {
 
-/// What the planner chooses where the grid or the stages are open.
+/// The planner chooses this where the grid or the stages are open.
 struct GridChoice {
   plan::Grid grid;          // of each stage, or the first one
   std::int64_t stages = 1;  // 1: the model is not cut
@@ -22,8 +22,8 @@ struct GridChoice {
 
 /// The grid stands where an axis was open, and the stages where they were.
 Config with_choice(const Config& config, const GridChoice& choice);
-/// One rank an axis that is open, and one stage: whether anything of the configuration is legal can
-/// be seen before the planner chooses.
+/// Counts an axis or stages that are open as 1, so that a plan can be tried before the planner
+/// chooses.
 Config with_least_grid(const Config& config);
 /// The grid and the stages of a configuration as YAML, for other ranks. Requires that no axis is
 /// open.
@@ -39,7 +39,7 @@ Config with_stages(const Config& config, const plan::Grid& grid, std::int64_t st
                    std::int64_t ranks_per_host);
 /// A plan that is stated whole.
 Config with_plan(const Config& config, const plan::PlanSpec& plan);
-/// As many ranks of data as there are for the other axes.
+/// Leaves the number of ranks of data open: it follows from the ranks of the job.
 Config with_open_data(const Config& config);
 
 Config with_model(const Config& config, const model::Spec& model);
@@ -47,14 +47,14 @@ Config with_model(const Config& config, const model::Spec& model);
 Config with_machine(const Config& config, const std::string& machine);
 Config with_prompt(const Config& config, const std::string& prompt);
 
-/// What is known of the ranks of a launcher; nothing of what the configuration states.
+/// A launcher knows this of its ranks, and it counts where the configuration says nothing.
 struct KnownRanks {
   std::optional<int> threads;            // of each
   std::optional<std::int64_t> per_host;  // where it is the same for all
 };
 Config with_ranks(const Config& config, const KnownRanks& ranks);
 
-/// Ranks on different hosts may have different numbers of cores: the configuration without them.
+/// Forgets the number of threads, in which ranks on different hosts may differ.
 Config without_threads(const Config& config);
 
 }  // namespace fourfold::config
