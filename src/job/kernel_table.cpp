@@ -51,7 +51,8 @@ std::optional<std::string> kernel_device() {
 }
 
 machine::KernelTable parse_device_table(const std::string& text, const std::string& path) {
-  return machine::read_kernel_table(text, path, {.device = cuda_implementations});
+  return machine::read_kernel_table(
+      text, path, {.device = cuda_implementations, .is_algorithm = names_cuda_algorithm});
 }
 
 std::vector<machine::Choice> measured_device_choices(const std::string& text,

@@ -24,9 +24,10 @@ struct Timed {
   std::string implementation;
   double seconds = 0;
 };
-/// Times each implementation that is named once. Requires at least one name.
+/// Times each implementation that is named once. Requires at least one name. A later one wins where
+/// it is faster by the part `worth`.
 Timed fastest(const kernels::Problem& problem, const std::vector<std::string>& names,
-              const TimeCall& time);
+              const TimeCall& time, double worth = worth_changing);
 
 /// What a table is made of.
 struct Choosing {
@@ -35,6 +36,7 @@ struct Choosing {
   /// Scratch that an implementation wants for a problem; empty: lines say nothing of it.
   std::function<std::int64_t(const kernels::Problem&, const std::string& implementation)>
       workspace_bytes;
+  double worth = worth_changing;  // by what part of the time a later implementation must be faster
 };
 
 /// The line that decides for this very problem; null where there is none.
