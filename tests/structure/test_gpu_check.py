@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -238,6 +239,49 @@ class GpuCheck(unittest.TestCase):
             done = self.check(*words)
             self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
             self.assertIn(part, done.stderr)
+
+
+@unittest.skipUnless(all(map(shutil.which, ("git", "strip", "xz"))), "packing needs git, strip and xz")
+class PackGpu(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+        tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+        names = [name for name in tracked.stdout.split("\0") if name and os.path.lexists(ROOT / name)]
+        if tracked.returncode != 0 or not names:
+            self.skipTest("git lists no files of this tree")
+        self.tree_bytes = sum((ROOT / name).lstat().st_size for name in names)
+        # Any program stands for ours, though it has no place for libraries that CMake could set; the text cannot be made smaller.
+        for name in ("fourfold", "test_numerics_cuda", "test_nccl_gpu", "test_device_gpu", "cublaslt_algorithms"):
+            shutil.copy(shutil.which("true"), self.folder / name)
+        (self.folder / "path").mkdir()
+        (self.folder / "path/cmake").symlink_to(shutil.which("true"))
+        (self.folder / "text").write_bytes(os.urandom(100_000))
+
+    def pack(self, *words):
+        command = [str(ROOT / "scripts/pack-gpu"), str(self.folder / "packed.tar.xz"), "--tree", str(self.folder),
+                   "--text", str(self.folder / "text"), *words]  # fmt: skip
+        path = f"{self.folder / 'path'}:{os.environ['PATH']}"
+        return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PATH": path})
+
+    def test_the_tree_that_travels_along_counts(self):
+        # Each by itself is less than this.
+        done = self.pack("--most", str(self.tree_bytes + 100_000))
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        packed, both = map(int, re.search(r"it would be (\d+) bytes, with the tree (\d+), more than", done.stderr).groups())
+        self.assertEqual(both - packed, self.tree_bytes)
+        self.assertLess(packed, self.tree_bytes)
+        self.assertFalse((self.folder / "packed.tar.xz").exists())
+
+    def test_a_tree_that_is_too_large_by_itself_is_refused_before_anything_is_built(self):
+        done = self.pack("--most", "1MB")
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
+        self.assertIn(f"the tree alone is {self.tree_bytes} bytes, and --most is 1000000", done.stderr)
+
+    def test_a_size_that_cannot_be_read_is_one_line(self):
+        done = self.pack("--most", "many")
+        self.assertEqual((done.returncode, done.stderr), (2, "pack-gpu: --most is 'many'; expected a size such as 64MiB\n"))
 
 
 if __name__ == "__main__":
