@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <set>
@@ -32,9 +33,10 @@ struct FakeDevice::Point {
 };
 
 struct FakeDevice::Node {
-  Work work;
-  std::shared_ptr<Point> point;
-  std::vector<std::shared_ptr<Point>> behind;  // what must have happened
+  Work work = nullptr;
+  std::shared_ptr<Point> point = std::make_shared<Point>();
+  std::vector<std::shared_ptr<Point>> behind = {};  // what must have happened
+  CanRun can_run = nullptr;
 };
 
 struct FakeDevice::Queue {
@@ -76,17 +78,41 @@ void FakeDevice::count(const char* call) {
   }
 }
 
+// --- code
+
+std::vector<std::string> FakeDevice::loaded() const {
+  const Lock lock(mutex_);
+  return loaded_;
+}
+
+void FakeDevice::load(const std::string& code) {
+  const Lock lock(mutex_);
+  if (!loads_late_ || !known_code_.insert(code).second) return;
+  loaded_.push_back(ranges.empty() ? code : format("{} for {}", code, ranges.back()));
+  wait_until_idle("loads " + loaded_.back());
+}
+
+void FakeDevice::wait_until_idle(const std::string& why) {
+  run_until(
+      [&] {
+        return std::ranges::all_of(queues_,
+                                   [](const auto& one) { return one.second->nodes.empty(); });
+      },
+      why);
+}
+
 // --- memory
 
 std::byte* FakeDevice::allocate(std::int64_t bytes) {
   const Lock lock(mutex_);
   count("cudaMalloc");
   require(capture_ == nullptr, "nothing is allocated within a capture");
+  if (loads_late_) wait_until_idle("allocates");
   void* memory =
       mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   require(memory != MAP_FAILED, "the host has memory for a fake device");
   std::memset(memory, poison, whole_pages(bytes));
-  mprotect(memory, whole_pages(bytes), PROT_NONE);
+  if (together_ == nullptr) mprotect(memory, whole_pages(bytes), PROT_NONE);
   memory_[static_cast<std::byte*>(memory)] = {bytes, false};
   return static_cast<std::byte*>(memory);
 }
@@ -111,6 +137,10 @@ void FakeDevice::release_pinned(std::byte* memory) noexcept {
   release(memory);
 }
 
+bool FakeDevice::is_pinned(const std::byte* memory) const {
+  return std::prev(memory_.upper_bound(memory))->second.is_pinned;
+}
+
 void FakeDevice::require_memory(const std::byte* memory, std::int64_t bytes,
                                 bool may_be_pinned) const {
   auto place = memory_.upper_bound(memory);
@@ -121,8 +151,8 @@ void FakeDevice::require_memory(const std::byte* memory, std::int64_t bytes,
   require(may_be_pinned || !place->second.is_pinned, "this is device memory");
 }
 
-/// A copy of device memory, to the host.
 void FakeDevice::set_access(bool is_open) const {
+  if (together_ != nullptr) return;
   for (const auto& [memory, block] : memory_)
     if (!block.is_pinned)
       mprotect(const_cast<std::byte*>(memory), whole_pages(block.bytes),
@@ -137,6 +167,10 @@ void FakeDevice::copy(const run::cuda::RowCopy& copy, Stream stream) {
   const auto extent = [&](std::int64_t pitch) { return (copy.rows - 1) * pitch + copy.row_bytes; };
   require_memory(copy.from, extent(copy.from_pitch), true);
   require_memory(copy.to, extent(copy.to_pitch), true);
+  load(format("a copy{} {} the host", copy.rows == 1 ? "" : " of rows",
+              is_pinned(copy.from) ? "from"
+              : is_pinned(copy.to) ? "to"
+                                   : "without"));
   push(stream, [copy] {
     for (std::int64_t row = 0; row < copy.rows; ++row)
       std::memcpy(copy.to + row * copy.to_pitch, copy.from + row * copy.from_pitch,
@@ -149,6 +183,7 @@ void FakeDevice::clear(std::byte* memory, std::int64_t pitch, std::int64_t row_b
   const Lock lock(mutex_);
   count("cudaMemset2DAsync");
   require_memory(memory, (rows - 1) * pitch + row_bytes, false);
+  load(rows == 1 ? "a clear" : "a clear of rows");
   push(stream, [=] {
     for (std::int64_t row = 0; row < rows; ++row)
       std::memset(memory + row * pitch, 0, static_cast<std::size_t>(row_bytes));
@@ -197,33 +232,33 @@ void FakeDevice::release(Event event) noexcept {
   marks_.erase(mark_of(event));
 }
 
-void FakeDevice::enqueue(Stream stream, Work work) {
+void FakeDevice::enqueue(Stream stream, Work work, CanRun can_run) {
   const Lock lock(mutex_);
   count("cudaLaunchKernel");
-  push(stream, std::move(work));
+  push(stream, std::move(work), std::move(can_run));
 }
 
-void FakeDevice::push(Stream stream, Work work) {
-  add(stream, std::move(work), std::make_shared<Point>(), {});
+void FakeDevice::push(Stream stream, Work work, CanRun can_run) {
+  add(stream, {.work = std::move(work), .can_run = std::move(can_run)});
 }
 
-void FakeDevice::add(Stream stream, Work work, std::shared_ptr<Point> point,
-                     std::vector<std::shared_ptr<Point>> behind) {
+void FakeDevice::add(Stream stream, Node node) {
+  has_moved();
   Queue& queue = *queues_.at(queue_of(stream));
   if (!queue.is_captured) {
-    queue.nodes.push_back({std::move(work), std::move(point), std::move(behind)});
+    queue.nodes.push_back(std::move(node));
     return;
   }
-  point->capture = capture_.get();
-  capture_->nodes.push_back({std::move(work), point, queue.tail});
-  queue.tail = {std::move(point)};
+  node.point->capture = capture_.get();
+  node.behind = std::exchange(queue.tail, {node.point});
+  capture_->nodes.push_back(std::move(node));
 }
 
 void FakeDevice::record(Event event, Stream stream) {
   const Lock lock(mutex_);
   count("cudaEventRecord");
   const auto point = std::make_shared<Point>();
-  add(stream, {}, point, {});
+  add(stream, {.point = point});
   Mark& mark = *marks_.at(mark_of(event));
   mark.point = point;
   mark.launches = launches;
@@ -240,7 +275,7 @@ void FakeDevice::wait(Stream stream, Event event) {
           "an event of a capture is waited for within that capture");
   require(!queue.is_captured || is_of_capture,
           "a captured stream waits for events of its capture alone");
-  if (!is_of_capture) return add(stream, {}, std::make_shared<Point>(), {point});
+  if (!is_of_capture) return add(stream, {.behind = {point}});
   queue.is_captured = true;
   queue.tail.push_back(point);
 }
@@ -253,7 +288,7 @@ void FakeDevice::synchronize(Stream stream) {
   launches_behind_waits.push_back(0);
   Queue& queue = *queues_.at(queue_of(stream));
   require(!queue.is_captured, "nobody waits for a captured stream");
-  run_until([&] { return queue.nodes.empty(); });
+  run_until([&] { return queue.nodes.empty(); }, "waits for a stream");
   if (is_lost_) throw UserError(ExitCode::environment, "cudaStreamSynchronize: the GPU was lost");
 }
 
@@ -264,6 +299,8 @@ bool FakeDevice::is_done(Stream stream) {
   count("cudaStreamQuery");
   const Queue& queue = *queues_.at(queue_of(stream));
   require(!queue.is_captured, "nobody asks for a captured stream");
+  const std::int64_t seen = moves();
+  if (together_ != nullptr && !queue.nodes.empty() && !run_one()) stand(seen, "asks for a stream");
   return queue.nodes.empty();
 }
 
@@ -272,6 +309,9 @@ bool FakeDevice::is_done(Event event) {
   workers_.insert(std::this_thread::get_id());
   count("cudaEventQuery");
   const std::shared_ptr<Point> point = marks_.at(mark_of(event))->point;
+  const std::int64_t seen = moves();
+  if (together_ != nullptr && point != nullptr && !point->has_happened && !run_one())
+    stand(seen, "asks for an event");
   return point == nullptr || point->has_happened;
 }
 
@@ -284,7 +324,7 @@ void FakeDevice::synchronize(Event event) {
   launches_behind_waits.push_back(launches - mark.launches);
   const std::shared_ptr<Point> point = mark.point;
   require(point != nullptr && point->capture == nullptr, "an event was recorded on a stream");
-  run_until([&] { return point->has_happened; });
+  run_until([&] { return point->has_happened; }, "waits for an event");
   if (is_lost_) throw UserError(ExitCode::environment, "cudaEventSynchronize: the GPU was lost");
 }
 
@@ -299,14 +339,16 @@ double FakeDevice::elapsed_s(Event begin, Event end) {
   return time_of(end) - time_of(begin);
 }
 
+bool FakeDevice::may_run(const Node& node) {
+  return std::ranges::all_of(node.behind, [](const auto& point) { return point->has_happened; }) &&
+         (!node.can_run || node.can_run());
+}
+
 /// The first of a random stream that may run; false: none.
 bool FakeDevice::run_one() {
   std::vector<Queue*> ready;
   for (const auto& [queue, owned] : queues_)
-    if (!queue->nodes.empty() &&
-        std::ranges::all_of(queue->nodes.front().behind,
-                            [](const auto& point) { return point->has_happened; }))
-      ready.push_back(queue);
+    if (!queue->nodes.empty() && may_run(queue->nodes.front())) ready.push_back(queue);
   if (ready.empty()) return false;
   Queue& queue = *ready[random_() % ready.size()];
   const Node node = std::move(queue.nodes.front());
@@ -314,12 +356,28 @@ bool FakeDevice::run_one() {
   do_work(node.work);
   node.point->has_happened = true;
   node.point->time_s = clock_s_;
+  has_moved();
   return true;
 }
 
-void FakeDevice::run_until(const std::function<bool()>& is_done) {
-  while (!is_done())
-    if (!run_one()) throw std::logic_error("streams of the device wait for one another");
+void FakeDevice::has_moved() {
+  if (together_ != nullptr) together_->has_moved();
+}
+
+/// There is nothing to do on this device until another one has moved.
+void FakeDevice::stand(std::int64_t seen, const std::string& why) {
+  if (together_ == nullptr) return;
+  together_->stand(this, seen, why);
+  std::this_thread::sleep_for(std::chrono::microseconds(20));
+}
+
+void FakeDevice::run_until(const std::function<bool()>& is_done, const std::string& why) {
+  while (!is_done()) {
+    const std::int64_t seen = moves();
+    if (run_one()) continue;
+    if (together_ == nullptr) throw std::logic_error("streams of the device wait for one another");
+    stand(seen, why);
+  }
 }
 
 void FakeDevice::do_work(const Work& work) {
@@ -389,7 +447,9 @@ void FakeDevice::launch(Graph graph, Stream stream) {
   require(!queue.is_captured, "a graph is launched outside of captures");
   auto point = std::make_shared<Point>();
   for (const auto& node : captured->nodes) node.point->has_happened = false;
-  queue.nodes.push_back({[this, captured] { run_graph(*captured); }, std::move(point), {}});
+  has_moved();
+  queue.nodes.push_back(
+      {.work = [this, captured] { run_graph(*captured); }, .point = std::move(point)});
 }
 
 /// In a random one of the orders that the graph allows.
@@ -400,15 +460,19 @@ void FakeDevice::run_graph(const Captured& graph) {
     left.push_back(&node);
   }
   while (!left.empty()) {
+    const std::int64_t seen = moves();
     std::vector<std::size_t> ready;
     for (std::size_t i = 0; i < left.size(); ++i)
-      if (std::ranges::all_of(left[i]->behind,
-                              [](const auto& point) { return point->has_happened; }))
-        ready.push_back(i);
+      if (may_run(*left[i])) ready.push_back(i);
+    if (ready.empty() && together_ != nullptr) {
+      stand(seen, "is within a graph");
+      continue;
+    }
     const std::size_t chosen = ready.at(random_() % ready.size());
     do_work(left[chosen]->work);
     left[chosen]->point->has_happened = true;
     left.erase(left.begin() + static_cast<std::ptrdiff_t>(chosen));
+    has_moved();
   }
 }
 

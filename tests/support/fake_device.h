@@ -3,6 +3,11 @@
 // begins as NaN, and cannot be mistaken for pinned memory; captures are recorded, checked and
 // replayed; any call can be made to fail, and so can any piece of work.
 //
+// Asked to, it loads code as CUDA does: what is launched for the first time waits until the device
+// is idle (CUDA C++ Programming Guide, "Lazy Loading"); so does an allocation. Devices whose work
+// waits for one another's, each driven by a thread of its own, then find that none of them can go
+// on (standstill.h).
+//
 // It sees: a host that touches device memory, copies of memory that is not pinned, missing waits as
 // far as some drawn order shows them, captures whose streams do not come back, waiting within a
 // capture. It does not see: time, and what CUDA itself refuses.
@@ -24,6 +29,7 @@
 #include <vector>
 
 #include "run/cuda/device.h"
+#include "support/standstill.h"
 
 namespace fourfold::test {
 
@@ -51,8 +57,20 @@ class FakeDevice : public run::cuda::Device {
   /// For each wait so far: how many graphs the device had been given after what was waited for.
   std::vector<std::int64_t> launches_behind_waits;
 
-  /// For kernels: what a launch on the stream does.
-  void enqueue(Stream stream, Work work);
+  /// From now on code is loaded when it is first used.
+  void load_late() { loads_late_ = true; }
+  std::vector<std::string> loaded() const;  // since then, in order
+  /// `code` is about to be launched.
+  void load(const std::string& code);
+
+  /// Its work waits for that of others, which have one standstill together. Device memory is then
+  /// within reach of whoever works, since several do.
+  void join(Standstill& together) { together_ = &together; }
+
+  /// For kernels: what a launch on the stream does; not before `can_run`, where there is one, says
+  /// so.
+  using CanRun = std::function<bool()>;
+  void enqueue(Stream stream, Work work, CanRun can_run = nullptr);
 
   std::string name() const override { return "a fake GPU"; }
   void enter() override {}
@@ -98,14 +116,19 @@ class FakeDevice : public run::cuda::Device {
   using Lock = std::lock_guard<std::recursive_mutex>;
 
   void count(const char* call);
-  void push(Stream stream, Work work);
-  void add(Stream stream, Work work, std::shared_ptr<Point> point,
-           std::vector<std::shared_ptr<Point>> behind);
+  void push(Stream stream, Work work, CanRun can_run = nullptr);
+  void add(Stream stream, Node node);
+  static bool may_run(const Node& node);
   bool run_one();
-  void run_until(const std::function<bool()>& is_done);
+  void run_until(const std::function<bool()>& is_done, const std::string& why);
+  void wait_until_idle(const std::string& why);
+  void stand(std::int64_t seen, const std::string& why);
+  std::int64_t moves() const { return together_ == nullptr ? 0 : together_->moves(); }
+  void has_moved();
   void do_work(const Work& work);
   void run_graph(const Captured& graph);
   void require_memory(const std::byte* memory, std::int64_t bytes, bool may_be_pinned) const;
+  bool is_pinned(const std::byte* memory) const;
   void set_access(bool is_open) const;
   static Queue* queue_of(Stream stream);
   static Mark* mark_of(Event event);
@@ -121,7 +144,10 @@ class FakeDevice : public run::cuda::Device {
   std::unique_ptr<Captured> capture_;  // under way
   Queue* capture_origin_ = nullptr;
   std::optional<std::int64_t> calls_left_, works_left_;
-  bool is_lost_ = false;
+  bool is_lost_ = false, loads_late_ = false;
+  std::set<std::string> known_code_;
+  std::vector<std::string> loaded_;
+  Standstill* together_ = nullptr;
   double clock_s_ = 0;
 };
 

@@ -16,7 +16,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "comm/thread_group.h"
+#include "comm/reduce.h"
 #include "comm/world.h"
 #include "support/fake_stream.h"
 
@@ -67,12 +67,22 @@ DType dtype_of_nccl(NcclType type) {
 /// A communicator of several ranks, as all of them see it.
 struct Clique {
   explicit Clique(std::size_t size)
-      : members(size, nullptr), place(size), posts(size * size), splits(size, 0) {}
+      : members(size, nullptr), begun(size, 0), posts(size * size), splits(size, 0) {}
 
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<struct FakeComm*> members;
-  comm::ThreadMeetingPlace place;
+  /// A collective that some members have begun.
+  struct Round {
+    struct Call {
+      std::string text;
+      std::vector<std::byte> from;
+    };
+    std::map<std::size_t, Call> calls;  // by member
+    std::size_t done = 0;               // members that have their result
+  };
+  std::map<std::size_t, Round> rounds;
+  std::vector<std::size_t> begun;  // collectives of each member
   struct Post {
     std::deque<std::vector<std::byte>> sent;
     std::size_t taken = 0, posted = 0;
@@ -93,7 +103,6 @@ struct FakeComm {
   std::size_t member = 0, root_rank = 0;
   bool is_ready = false, is_alive = true, is_split = true;
   NcclResult error = NcclResult::success;
-  std::unique_ptr<comm::ThreadGroup> group;
 
   NcclComm handle() { return reinterpret_cast<NcclComm>(this); }
 };
@@ -115,10 +124,11 @@ struct State {
 State* state = nullptr;
 
 /// A call that was enqueued. In a group, all begin before any works, and all work before any
-/// finishes.
+/// finishes. `can_work` and `can_finish` say whether these would not wait.
 struct Piece {
   FakeComm* comm = nullptr;
   std::function<void()> begin = nullptr, work = nullptr, finish = nullptr;
+  std::function<bool()> can_work = nullptr, can_finish = nullptr;
 };
 /// Those of a thread between ncclGroupStart and ncclGroupEnd.
 struct GroupCalls {
@@ -162,13 +172,10 @@ FakeComm* new_comm(std::size_t root_rank, const NcclConfig* config) {
 
 /// All members are there.
 void complete(const std::shared_ptr<Clique>& clique) {
-  comm::GroupSpec spec{"fake", {}, 0};
-  for (std::size_t i = 0; i < clique->members.size(); ++i) spec.members.emplace_back(i);
   for (std::size_t i = 0; i < clique->members.size(); ++i) {
     FakeComm& comm = *clique->members[i];
     comm.clique = clique;
     comm.member = i;
-    comm.group = std::make_unique<comm::ThreadGroup>(spec, i, clique->place);
     comm.is_ready = true;
   }
 }
@@ -280,7 +287,6 @@ NcclResult finish_comm(NcclComm handle, bool is_abort, std::string_view text) {
     state->changed.notify_all();
   }
   if (is_abort && clique != nullptr) {
-    clique->place.begin.call_off();
     const std::lock_guard lock(clique->mutex);
     clique->is_aborted = true;
     clique->changed.notify_all();
@@ -310,24 +316,47 @@ const char* get_last_error(NcclComm) {
 
 // --- what is enqueued
 
-void carry_out(const std::vector<Piece>& pieces) {
-  try {
-    for (const auto step : {&Piece::begin, &Piece::work, &Piece::finish})
-      for (const Piece& piece : pieces)
-        if (piece.*step) (piece.*step)();
-  } catch (const comm::Aborted&) {
-    // As a kernel ends.
-  } catch (const UserError&) {
-    const std::lock_guard lock(state->mutex);
-    for (const Piece& piece : pieces) piece.comm->error = NcclResult::internal_error;
-  }
+/// What the calls of a group do one after another. After a fault there is nothing left to do.
+std::vector<StreamStep> steps_of(std::vector<Piece> list) {
+  const auto pieces = std::make_shared<const std::vector<Piece>>(std::move(list));
+  const auto has_failed = std::make_shared<bool>(false);
+  const auto step = [&](auto what, auto can) {
+    StreamStep made;
+    made.run = [=] {
+      if (*has_failed) return;
+      try {
+        for (const Piece& piece : *pieces)
+          if (piece.*what) (piece.*what)();
+      } catch (const comm::Aborted&) {
+        *has_failed = true;  // as a kernel ends
+      } catch (const UserError&) {
+        *has_failed = true;
+        const std::lock_guard lock(state->mutex);
+        for (const Piece& piece : *pieces) piece.comm->error = NcclResult::internal_error;
+      }
+    };
+    made.can_run = [=] {
+      return *has_failed || std::ranges::all_of(*pieces, [&](const Piece& piece) {
+        return !(piece.*can) || (piece.*can)();
+      });
+    };
+    return made;
+  };
+  std::vector<StreamStep> steps = {step(&Piece::begin, &Piece::can_work),
+                                   step(&Piece::work, &Piece::can_work),
+                                   step(&Piece::finish, &Piece::can_finish)};
+  // What is part of a graph begins again and again.
+  steps[0] = {.can_run = nullptr, .run = [has_failed, begin = steps[0].run] {
+                *has_failed = false;
+                begin();
+              }};
+  return steps;
 }
 
 void run_on(comm::DeviceStream stream, std::vector<Piece> pieces) {
-  if (stream == nullptr)
-    carry_out(pieces);
-  else
-    push(stream, [pieces = std::move(pieces)] { carry_out(pieces); });
+  std::vector<StreamStep> steps = steps_of(std::move(pieces));
+  if (stream != nullptr) return push(stream, std::move(steps));
+  for (const StreamStep& step : steps) step.run();
 }
 
 NcclResult enqueue(Piece piece, comm::DeviceStream stream) {
@@ -367,20 +396,68 @@ std::span<std::byte> bytes_of(void* data, std::size_t count, NcclType type) {
   return {static_cast<std::byte*>(data), count * width_of(type)};
 }
 
+void wait_in(Clique& clique, std::unique_lock<std::mutex>& lock,
+             const std::function<bool()>& until) {
+  clique.changed.wait(lock, [&] { return clique.is_aborted || until(); });
+  if (clique.is_aborted) throw comm::Aborted();
+}
+
+bool is_there(Clique& clique, const std::function<bool()>& what) {
+  const std::lock_guard lock(clique.mutex);
+  return clique.is_aborted || what();
+}
+
+/// The result of one member from what all of them gave.
+using Combine = std::function<void(const std::vector<const std::byte*>& from)>;
+
+Piece collective(NcclComm handle, const std::string& text, std::span<const std::byte> from,
+                 const Combine& combine) {
+  FakeComm* const comm = comm_of(handle);
+  Clique& clique = *comm->clique;
+  const auto number = std::make_shared<std::size_t>();
+  const auto all_came = [=, &clique] {
+    return clique.rounds[*number].calls.size() == clique.members.size();
+  };
+  return {.comm = comm,
+          .begin =
+              [=, &clique] {
+                const std::lock_guard lock(clique.mutex);
+                *number = clique.begun[comm->member]++;
+                clique.rounds[*number].calls[comm->member] = {text, {from.begin(), from.end()}};
+                clique.changed.notify_all();
+              },
+          .work =
+              [=, &clique] {
+                std::unique_lock lock(clique.mutex);
+                wait_in(clique, lock, all_came);
+                Clique::Round& round = clique.rounds[*number];
+                std::vector<const std::byte*> all;
+                bool fits = true;
+                for (const auto& [member, call] : round.calls) {
+                  all.push_back(call.from.data());
+                  if (call.text != text) fits = false;
+                }
+                if (fits) combine(all);
+                if (++round.done == all.size()) clique.rounds.erase(*number);
+                if (!fits)
+                  throw UserError(ExitCode::ranks_disagree, "members call other collectives");
+              },
+          .can_work = [=, &clique] { return is_there(clique, all_came); }};
+}
+
 NcclResult all_reduce(const void* from, void* to, std::size_t count, NcclType type,
                       NcclReduction reduction, NcclComm comm, CUstream_st* stream) {
   const std::string text = format("all_reduce {} {}", text_of(count, type), text_of(reduction));
   if (const NcclResult result = begin_call("ncclAllReduce", text, comm);
       result != NcclResult::success)
     return result;
-  return enqueue({.comm = comm_of(comm),
-                  .work =
-                      [=] {
-                        const auto data = bytes_of(to, count, type);
-                        if (to != from) std::memcpy(to, from, data.size());
-                        comm_of(comm)->group->all_reduce(data, dtype_of_nccl(type),
-                                                         reduction_of(reduction));
-                      }},
+  const auto into = bytes_of(to, count, type);
+  return enqueue(collective(comm, text, bytes_of(from, count, type),
+                            [=](const std::vector<const std::byte*>& all) {
+                              std::byte* const result = into.data();
+                              comm::reduce(all, {&result, 1}, 0, into.size(), dtype_of_nccl(type),
+                                           reduction_of(reduction));
+                            }),
                  stream);
 }
 
@@ -390,14 +467,17 @@ NcclResult reduce_scatter(const void* from, void* to, std::size_t count, NcclTyp
   if (const NcclResult result = begin_call("ncclReduceScatter", text, comm);
       result != NcclResult::success)
     return result;
-  return enqueue({.comm = comm_of(comm),
-                  .work =
-                      [=] {
-                        comm::ThreadGroup& group = *comm_of(comm)->group;
-                        group.reduce_scatter(bytes_of(from, count * group.size(), type),
-                                             bytes_of(to, count, type), dtype_of_nccl(type),
-                                             reduction_of(reduction));
-                      }},
+  const auto into = bytes_of(to, count, type);
+  const std::size_t member = comm_of(comm)->member, members = comm_of(comm)->clique->members.size();
+  return enqueue(collective(comm, text, bytes_of(from, count * members, type),
+                            [=](const std::vector<const std::byte*>& all) {
+                              std::vector<const std::byte*> parts;
+                              for (const std::byte* one : all)
+                                parts.push_back(one + member * into.size());
+                              std::byte* const result = into.data();
+                              comm::reduce(parts, {&result, 1}, 0, into.size(), dtype_of_nccl(type),
+                                           reduction_of(reduction));
+                            }),
                  stream);
 }
 
@@ -407,20 +487,14 @@ NcclResult all_gather(const void* from, void* to, std::size_t count, NcclType ty
   if (const NcclResult result = begin_call("ncclAllGather", text, comm);
       result != NcclResult::success)
     return result;
-  return enqueue({.comm = comm_of(comm),
-                  .work =
-                      [=] {
-                        comm::ThreadGroup& group = *comm_of(comm)->group;
-                        group.all_gather(bytes_of(from, count, type),
-                                         bytes_of(to, count * group.size(), type));
-                      }},
+  const auto own = bytes_of(from, count, type);
+  const auto into = static_cast<std::byte*>(to);
+  return enqueue(collective(comm, text, own,
+                            [=](const std::vector<const std::byte*>& all) {
+                              for (std::size_t i = 0; i < all.size() && !own.empty(); ++i)
+                                std::memcpy(into + i * own.size(), all[i], own.size());
+                            }),
                  stream);
-}
-
-void wait_in(Clique& clique, std::unique_lock<std::mutex>& lock,
-             const std::function<bool()>& until) {
-  clique.changed.wait(lock, [&] { return clique.is_aborted || until(); });
-  if (clique.is_aborted) throw comm::Aborted();
 }
 
 NcclResult send(const void* from, std::size_t count, NcclType type, int peer, NcclComm comm,
@@ -432,21 +506,24 @@ NcclResult send(const void* from, std::size_t count, NcclType type, int peer, Nc
   const std::size_t me = comm_of(comm)->member;
   Clique::Post& post = clique.posts[me * clique.members.size() + static_cast<std::size_t>(peer)];
   const auto number = std::make_shared<std::size_t>();
-  return enqueue({.comm = comm_of(comm),
-                  .begin =
-                      [=, &clique, &post] {
-                        const auto bytes = bytes_of(from, count, type);
-                        const std::lock_guard lock(clique.mutex);
-                        post.sent.emplace_back(bytes.begin(), bytes.end());
-                        *number = ++post.posted;
-                        clique.changed.notify_all();
-                      },
-                  .finish =
-                      [=, &clique, &post] {
-                        std::unique_lock lock(clique.mutex);
-                        wait_in(clique, lock, [&] { return post.taken >= *number; });
-                      }},
-                 stream);
+  return enqueue(
+      {.comm = comm_of(comm),
+       .begin =
+           [=, &clique, &post] {
+             const auto bytes = bytes_of(from, count, type);
+             const std::lock_guard lock(clique.mutex);
+             post.sent.emplace_back(bytes.begin(), bytes.end());
+             *number = ++post.posted;
+             clique.changed.notify_all();
+           },
+       .finish =
+           [=, &clique, &post] {
+             std::unique_lock lock(clique.mutex);
+             wait_in(clique, lock, [&] { return post.taken >= *number; });
+           },
+       .can_finish = [=, &clique,
+                      &post] { return is_there(clique, [&] { return post.taken >= *number; }); }},
+      stream);
 }
 
 NcclResult recv(void* to, std::size_t count, NcclType type, int peer, NcclComm comm,
@@ -457,20 +534,23 @@ NcclResult recv(void* to, std::size_t count, NcclType type, int peer, NcclComm c
   Clique& clique = *comm_of(comm)->clique;
   const std::size_t me = comm_of(comm)->member;
   Clique::Post& post = clique.posts[static_cast<std::size_t>(peer) * clique.members.size() + me];
-  return enqueue({.comm = comm_of(comm),
-                  .work =
-                      [=, &clique, &post] {
-                        std::unique_lock lock(clique.mutex);
-                        wait_in(clique, lock, [&] { return !post.sent.empty(); });
-                        const std::vector<std::byte> bytes = std::move(post.sent.front());
-                        post.sent.pop_front();
-                        ++post.taken;
-                        clique.changed.notify_all();
-                        if (bytes.size() != count * width_of(type))
-                          throw UserError(ExitCode::ranks_disagree, "a message of another size");
-                        if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
-                      }},
-                 stream);
+  return enqueue(
+      {.comm = comm_of(comm),
+       .work =
+           [=, &clique, &post] {
+             std::unique_lock lock(clique.mutex);
+             wait_in(clique, lock, [&] { return !post.sent.empty(); });
+             const std::vector<std::byte> bytes = std::move(post.sent.front());
+             post.sent.pop_front();
+             ++post.taken;
+             clique.changed.notify_all();
+             if (bytes.size() != count * width_of(type))
+               throw UserError(ExitCode::ranks_disagree, "a message of another size");
+             if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+           },
+       .can_work = [&clique,
+                    &post] { return is_there(clique, [&] { return !post.sent.empty(); }); }},
+      stream);
 }
 
 NcclResult group_start() {

@@ -63,8 +63,10 @@ comm::DeviceStream FakeStream::get() {
 void FakeStream::synchronize() {
   thread_->synchronize();
 }
-void push(comm::DeviceStream stream, std::function<void()> work) {
-  reinterpret_cast<FakeStream::Thread*>(stream)->push(std::move(work));
+void push(comm::DeviceStream stream, std::vector<StreamStep> steps) {
+  reinterpret_cast<FakeStream::Thread*>(stream)->push([steps = std::move(steps)] {
+    for (const StreamStep& step : steps) step.run();
+  });
 }
 
 }  // namespace fourfold::test

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "comm/device_world.h"
 
@@ -25,7 +26,14 @@ class FakeStream {
   std::unique_ptr<Thread> thread_;
 };
 
-/// For whoever makes up a device's library.
-void push(comm::DeviceStream stream, std::function<void()> work);
+/// A step of what a library enqueues. `run` may wait for other ranks, but not where `can_run`,
+/// which may be null, said true before.
+struct StreamStep {
+  std::function<bool()> can_run = nullptr;
+  std::function<void()> run = nullptr;
+};
+/// For whoever makes up a device's library. The stream is a FakeStream's; tests whose streams are
+/// those of a FakeDevice have another definition (fake_gpus.cpp).
+void push(comm::DeviceStream stream, std::vector<StreamStep> steps);
 
 }  // namespace fourfold::test

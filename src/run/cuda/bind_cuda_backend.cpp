@@ -27,6 +27,12 @@ bool waits_on_host(const program::Instruction& instruction) {
                                 std::holds_alternative<op::InitUniform>(compute->op));
 }
 
+/// 2 where the tensors of a row lie elsewhere in a step of the other parity, else 1.
+std::size_t num_places(const PreparedCompute& compute) {
+  const auto place = &kernels::Tensor::data;
+  return std::ranges::equal(compute.operands[0], compute.operands[1], {}, place, place) ? 1 : 2;
+}
+
 }  // namespace
 
 void CudaBackend::bind(const program::Bundle& bundle) {
@@ -131,26 +137,54 @@ void CudaBackend::mark_exchanges() {
       std::make_unique<ExchangeMarks>(device_, longest, streams_.size(), *staging_, main_.get());
 }
 
-/// Runs the kernels of all programs once, over zeros and without other ranks, so that all code is
-/// loaded, and libraries have taken their memory, before any kernel waits for another rank. Loading
-/// code may need the device to be idle (CUDA C++ Programming Guide, "Lazy Loading", "Concurrent
-/// Execution"); so does cudaMalloc. A stage of a pipeline that waits for its first message would
-/// otherwise wait for a rank that does the same. Cost: the kernels of one step.
+/// Runs the kernels and copies of all programs once, over zeros and without other ranks, so that
+/// all code is loaded, and libraries have taken their memory, before any kernel waits for another
+/// rank. Loading code may need the device to be idle (CUDA C++ Programming Guide, "Lazy Loading",
+/// "Concurrent Execution"); so does cudaMalloc. A stage of a pipeline that waits for its first
+/// message would otherwise wait for a rank that does the same. Cost: about what one step
+/// computes, and what two steps move.
 void CudaBackend::rehearse() {
   if (options_.device_world == nullptr || !options_.device_world->can_be_captured()) return;
-  const auto clear = [&] {
-    for (const std::span<std::byte> region : {regions_.persistent, regions_.transient})
-      if (const auto bytes = static_cast<std::int64_t>(region.size()); bytes > 0)
-        device_.clear(region.data(), bytes, bytes, 1, main_.get());
+  const auto clear = [&](std::span<std::byte> memory) {
+    const auto bytes = static_cast<std::int64_t>(memory.size());
+    if (bytes > 0) device_.clear(memory.data(), bytes, bytes, 1, main_.get());
   };
-  clear();  // what is looked up by numbers that are not there yet is the first one
-  for (const auto& loaded : programs_)
-    for (std::size_t i = 0; i < loaded->works.size(); ++i)
-      if (const auto* compute =
-              std::get_if<PreparedCompute>(&loaded->prepared.instructions[i].what))
-        loaded->works[i].kernel(compute->operands[0], compute->workspace[0], main_.get());
-  clear();
+  const auto clear_all = [&] {
+    clear(regions_.persistent);
+    clear(regions_.transient);
+  };
+  clear_all();  // what is looked up by numbers that are not there yet is the first one
+  for (const auto& loaded : programs_) {
+    rehearse_blocks(loaded->prepared.blocks);
+    for (std::size_t i = 0; i < loaded->works.size(); ++i) {
+      const Work& work = loaded->works[i];
+      const auto& what = loaded->prepared.instructions[i].what;
+      // Both parities, where addresses differ: how wide accesses are goes by them.
+      if (const auto* compute = std::get_if<PreparedCompute>(&what))
+        for (std::size_t parity = 0; parity < num_places(*compute); ++parity)
+          work.kernel(compute->operands[parity], compute->workspace[parity], main_.get());
+      if (const auto* message = std::get_if<PreparedMessage>(&what)) clear(message->dense);
+      for (const Move& move : work.moves)
+        if (move) move(main_.get());
+    }
+  }
+  clear_all();
   device_.synchronize(main_.get());
+}
+
+/// What begins and ends a step, and the vote between two steps. Pinned blocks are written anew
+/// before anybody reads them.
+void CudaBackend::rehearse_blocks(const PreparedBlocks& blocks) {
+  for (const std::size_t parity : {0U, 1U}) {
+    if (std::byte* const step = blocks.step[parity])
+      device_.copy(blocks_->step_to(step, parity), main_.get());
+    if (std::byte* const result = blocks.result[parity]) {
+      clear_result(result);
+      device_.copy(blocks_->result_from(result, parity), main_.get());
+    }
+  }
+  blocks_->vote_behind(0, 1, main_.get());
+  if (marks_) marks_->begin(main_.get());
 }
 
 /// Where ranks meet on the host.

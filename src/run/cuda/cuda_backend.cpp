@@ -149,8 +149,7 @@ void CudaBackend::open() {
   const PreparedBlocks& blocks = loaded.prepared.blocks;
   if (std::byte* step = blocks.step[run_.parity])
     device_.copy(blocks_->step_to(step, run_.parity), main_.get());
-  if (std::byte* result = blocks.result[run_.parity])
-    device_.clear(result, sizeof(op::ResultBlock), sizeof(op::ResultBlock), 1, main_.get());
+  if (std::byte* result = blocks.result[run_.parity]) clear_result(result);
   if (!run_.intervals.empty()) {
     if (loaded.times == nullptr)
       loaded.times = std::make_unique<InstructionTimes>(device_, loaded.works.size());
@@ -159,6 +158,10 @@ void CudaBackend::open() {
   if (marks_) marks_->begin(main_.get());
   device_.record(fork_.get(), main_.get());
   for (const OwnedStream& stream : streams_) device_.wait(stream.get(), fork_.get());
+}
+
+void CudaBackend::clear_result(std::byte* block) {
+  device_.clear(block, sizeof(op::ResultBlock), sizeof(op::ResultBlock), 1, main_.get());
 }
 
 void CudaBackend::enqueue(std::size_t instruction) {

@@ -51,9 +51,9 @@ struct CudaOptions {
 /// rank, and the instruction where that is known; the first one wins, and is thrown when its run is
 /// finished.
 ///
-/// Where what passes between ranks can be captured, every kernel runs once when programs are bound:
-/// CUDA loads code when it is first used, and waits for the whole device to do so, where a kernel
-/// may be waiting for a rank whose host waits likewise.
+/// Where what passes between ranks can be captured, every kernel and every move runs once when
+/// programs are bound: CUDA loads code when it is first used, and waits for the whole device to do
+/// so, where a kernel may be waiting for a rank whose host waits likewise.
 ///
 /// With several ranks, a fault ends the job on all of them, as on the CPU. Where what passes
 /// between ranks can be captured, the device may wait for a rank that is gone: whoever waits for
@@ -120,6 +120,7 @@ class CudaBackend : public Backend {
   void load(Loaded& loaded);
   void mark_exchanges();
   void rehearse();
+  void rehearse_blocks(const PreparedBlocks& blocks);
   void start_threads();
   Work work_of(const Loaded& loaded, std::size_t instruction);
   Stream stream_of(const std::string& name);
@@ -134,6 +135,7 @@ class CudaBackend : public Backend {
   void launch_graph();
   OwnedGraph capture();
   void open();
+  void clear_result(std::byte* block);
   void enqueue(std::size_t instruction);
   void enqueue_named(std::size_t instruction);
   void issue_on_thread(std::size_t thread, std::size_t instruction);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/cuda/launch_shape.h"
+#include "support/cuda_emulation/late_code.h"
 #include "support/cuda_emulation/stack.h"
 
 namespace fourfold::cuda_emulation {
@@ -72,6 +73,7 @@ bool are_same(const Site& a, const Site& b) {
 
 Order order_of_threads = Order::forward;
 Streams streams_in_use;
+std::function<void(const void* kernel)> before_launch;
 
 /// 0 ... count - 1 in that order.
 std::vector<unsigned> ordered(unsigned count) {
@@ -241,6 +243,9 @@ struct KeptBlocks {
 void set_streams(Streams streams) {
   streams_in_use = std::move(streams);
 }
+void set_before_launch(std::function<void(const void* kernel)> call) {
+  before_launch = std::move(call);
+}
 void enqueue(void* stream, std::function<void()> work) {
   if (streams_in_use.enqueue)
     streams_in_use.enqueue(stream, std::move(work));
@@ -304,13 +309,16 @@ void check_launch(const void* kernel, Index3 blocks, std::size_t shared_bytes) {
     throw std::logic_error("a grid of " + std::to_string(blocks.x) + " x " +
                            std::to_string(blocks.y) + " x " + std::to_string(blocks.z) +
                            " blocks is larger than CUDA launches");
-  const std::lock_guard lock(allowed_mutex);
-  const auto allowed = allowed_bytes.find(kernel);
-  if (shared_bytes > (allowed == allowed_bytes.end()
-                          ? default_shared_bytes
-                          : std::max(default_shared_bytes, allowed->second)))
-    throw std::logic_error("a kernel was not allowed " + std::to_string(shared_bytes) +
-                           " bytes of shared memory");
+  {
+    const std::lock_guard lock(allowed_mutex);
+    const auto allowed = allowed_bytes.find(kernel);
+    if (shared_bytes > (allowed == allowed_bytes.end()
+                            ? default_shared_bytes
+                            : std::max(default_shared_bytes, allowed->second)))
+      throw std::logic_error("a kernel was not allowed " + std::to_string(shared_bytes) +
+                             " bytes of shared memory");
+  }
+  if (before_launch) before_launch(kernel);
 }
 
 std::byte* shared_memory() {
