@@ -24,7 +24,17 @@ constexpr double patience_s = 1;
 
 constexpr std::size_t first_bytes_size = 4096;
 
-std::string_view advice_for(NcclResult result) {
+/// NCCL has no result of its own for it, and passes on what CUDA says ("Cuda failure 2 'out of
+/// memory'").
+bool is_out_of_memory(NcclResult result, std::string_view words) {
+  return result == NcclResult::unhandled_cuda_error &&
+         words.find("out of memory") != std::string_view::npos;
+}
+
+std::string_view advice_for(NcclResult result, std::string_view words) {
+  if (is_out_of_memory(result, words))
+    return "the GPU has not enough free memory; set memory.limit to less than it has, or end what "
+           "else runs there";
   switch (result) {
     case NcclResult::unhandled_cuda_error:
       return "`fourfold doctor` says what it finds of GPU and driver";
@@ -229,10 +239,12 @@ void NcclCommunicators::fail(NcclResult result, NcclComm comm, std::string_view 
   if (is_aborted_ || world_.has_ended()) throw Aborted();
   const char* last = api_.get_last_error(comm);
   const std::string_view words = last != nullptr ? last : "";
-  throw UserError(
-      result == NcclResult::remote_error ? ExitCode::peer_lost : ExitCode::environment,
-      format("NCCL on rank {}: {} for {}: {}{}{}; {}", world_.rank().index(), call, what,
-             api_.get_error_string(result), words.empty() ? "" : ": ", words, advice_for(result)));
+  const ExitCode code = result == NcclResult::remote_error ? ExitCode::peer_lost
+                        : is_out_of_memory(result, words)  ? ExitCode::out_of_memory
+                                                           : ExitCode::environment;
+  throw UserError(code, format("NCCL on rank {}: {} for {}: {}{}{}; {}", world_.rank().index(),
+                               call, what, api_.get_error_string(result), words.empty() ? "" : ": ",
+                               words, advice_for(result, words)));
 }
 
 void NcclCommunicators::time_out(std::string_view what) const {

@@ -49,8 +49,9 @@ class NcclCommunicators {
 
   /// All ranks of `world` construct it together, each with its device the current one of the
   /// calling thread, and so for all calls but abort(). Errors of all calls: Aborted once the job
-  /// has ended; UserError(environment, peer_lost) with the rank, the call and NCCL's words; here
-  /// also UserError(ranks_disagree) where ranks have loaded different versions.
+  /// has ended; UserError(environment, peer_lost, or out_of_memory where NCCL says that the device
+  /// has no room) with the rank, the call and NCCL's words; here also UserError(ranks_disagree)
+  /// where ranks have loaded different versions.
   NcclCommunicators(World& world, const NcclApi& api, const NcclOptions& options);
   /// Ends NCCL: in order, or by abort() where the job has ended or an exception is under way.
   ~NcclCommunicators();
@@ -69,7 +70,8 @@ class NcclCommunicators {
   /// can reach it may read and write it (ncclMemAlloc sees to that, without a context on them), and
   /// it is registered whole with every communicator but that of all ranks, so that nothing is
   /// copied through NCCL's buffers. All ranks call together: of a communicator, either all or no
-  /// members register. Stays until this object goes. Errors: also where the device has no room.
+  /// members register. Stays until this object goes. Errors:
+  /// out_of_memory names the bytes.
   std::byte* allocate(std::size_t bytes);
 
   const NcclApi& api() const { return api_; }

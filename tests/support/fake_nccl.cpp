@@ -120,6 +120,7 @@ struct State {
   std::set<void*> allocations;
   std::set<std::pair<FakeComm*, void*>> registered;
   std::size_t ids = 0;
+  std::string last_words = "the fake says why";
 };
 State* state = nullptr;
 
@@ -311,7 +312,7 @@ const char* get_error_string(NcclResult result) {
                                             : "unhandled system error";
 }
 const char* get_last_error(NcclComm) {
-  return "the fake says why";
+  return state->last_words.c_str();
 }
 
 // --- what is enqueued
@@ -660,6 +661,10 @@ comm::NcclApi FakeNccl::api_without_registration() const {
 void FakeNccl::fail(std::size_t rank, const std::string& function, NcclResult result) {
   const std::lock_guard lock(state->mutex);
   state->failures[{rank, function}] = result;
+}
+void FakeNccl::say(const std::string& words) {
+  const std::lock_guard lock(state->mutex);
+  state->last_words = words;
 }
 void FakeNccl::block(std::size_t rank, const std::string& function) {
   const std::lock_guard lock(state->mutex);

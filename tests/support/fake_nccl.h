@@ -27,6 +27,8 @@ class FakeNccl {
 
   /// Calls of a function ("ncclCommSplit") by a rank give this from now on.
   void fail(std::size_t rank, const std::string& function, comm::NcclResult result);
+  /// What ncclGetLastError says from now on.
+  void say(const std::string& words);
   /// Calls of it return only when a communicator of the rank is aborted, and then with an error.
   void block(std::size_t rank, const std::string& function);
   /// What ncclCommGetAsyncError says of the communicators of a rank from now on.

@@ -135,6 +135,30 @@ TEST(NcclFaults, a_peer_that_is_gone_ends_the_job_with_the_code_for_it) {
       << text;
 }
 
+/// CUDA's words as NCCL 2.28.9 passes them on (ncclMemAlloc: cuMemCreate; and cudaMalloc, where
+/// communicators are made).
+TEST(NcclFaults, a_gpu_without_room_for_tensors_ends_with_the_code_for_it_and_the_bytes) {
+  for (const char* words : {"Cuda failure 2 'out of memory'", "Cuda failure 'out of memory'"}) {
+    Ranks ranks(2);
+    ranks.nccl.fail(1, "ncclMemAlloc", NcclResult::unhandled_cuda_error);
+    ranks.nccl.say(words);
+    const std::string text = ranks.fault_of(
+        [](World&, NcclWorld& device) { device.allocate(123'456'789); }, ExitCode::out_of_memory);
+    EXPECT_TRUE(has(text, "NCCL on rank 1: ncclMemAlloc for 123456789 bytes of tensors")) << text;
+    EXPECT_TRUE(has(text, "memory.limit")) << text;
+  }
+  Ranks ranks(2);
+  ranks.nccl.fail(0, "ncclCommSplit", NcclResult::unhandled_cuda_error);
+  ranks.nccl.say("Cuda failure 2 'out of memory'");
+  EXPECT_NE(ranks.fault_of(
+                [](World&, NcclWorld& device) {
+                  const GroupSpec spec = spec_of("x", {0, 1});
+                  device.create_groups({&spec, 1});
+                },
+                ExitCode::out_of_memory),
+            "");
+}
+
 TEST(NcclFaults, an_error_on_the_device_is_told_by_check) {
   Ranks ranks(2);
   const GroupSpec spec = spec_of("x", {0, 1});
