@@ -1,10 +1,13 @@
 """What the scripts/bench-* share: PyTorch as a process between rounds, and runs of Fourfold."""
+import contextlib
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
+import threading
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SCRIPT = os.path.basename(sys.argv[0])
@@ -12,6 +15,44 @@ SCRIPT = os.path.basename(sys.argv[0])
 
 def fail(message):
     sys.exit(f"{SCRIPT}: {message}")
+
+
+class Stopped(SystemExit):
+    """A process failed, or was ended after its time. Where nobody catches it, the script ends with its message."""
+
+
+@contextlib.contextmanager
+def bounded(process, most_s):
+    """Ends a process that leads a group, and all of the group, if the block takes longer or is left by an exception. Raises Stopped
+    in the first case. Without a bound it does nothing."""
+    if most_s is None:
+        yield
+        return
+    is_over = threading.Event()
+
+    def end():
+        is_over.set()
+        end_group(process)
+
+    timer = threading.Timer(most_s, end)
+    timer.start()
+    try:
+        yield
+    except BaseException:
+        end_group(process)
+        if not is_over.is_set():
+            raise
+    finally:
+        timer.cancel()
+        timer.join()
+    if is_over.is_set():
+        process.wait()
+        raise Stopped(f"it was ended after {most_s:.0f} s")
+
+
+def end_group(process):
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def torch_python():
@@ -25,28 +66,31 @@ def torch_python():
 
 
 class Torch:
-    """PyTorch training the model of a workload, loaded and waiting between its rounds."""
+    """PyTorch training the model of a workload, loaded and waiting between its rounds. With a bound `most_s` in seconds, it is ended
+    if it is not ready then, and it leads a group of processes."""
 
-    def __init__(self, python, w, environment, flags, script="torch_gpt.py"):
+    def __init__(self, python, w, environment, flags, script="torch_gpt.py", most_s=None):
         sizes = []
         if script == "torch_gpt.py":
             sizes = [f"--{key}={w[key]}" for key in ("layers", "heads", "hidden", "vocab", "length", "batch", "bias")]
         command = [python, os.path.join(ROOT, "tests/bench", script), *sizes, f"--warmup={w['warmup']}", *flags]
         self.process = subprocess.Popen(command, env={**os.environ, **environment}, stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)  # fmt: skip
-        self.facts = self.answer()
+                                        stdout=subprocess.PIPE, text=True, start_new_session=most_s is not None)  # fmt: skip
+        self.facts = self.answer(most_s)
 
-    def answer(self):
-        line = self.process.stdout.readline()
-        if not line:
-            fail(f"PyTorch ended with code {self.process.wait()}; its message stands above")
+    def answer(self, most_s=None):
+        with bounded(self.process, most_s):
+            line = self.process.stdout.readline()
+            if not line:
+                raise Stopped(f"{SCRIPT}: PyTorch ended with code {self.process.wait()}; its message stands above")
         return json.loads(line)
 
-    def round(self, steps):
+    def round(self, steps, most_s=None):
         """Median time of a step, and peak memory in bytes."""
-        self.process.stdin.write(f"{steps}\n")
-        self.process.stdin.flush()
-        result = self.answer()
+        with contextlib.suppress(BrokenPipeError):  # the answer says that it has ended
+            self.process.stdin.write(f"{steps}\n")
+            self.process.stdin.flush()
+        result = self.answer(most_s)
         return statistics.median(result["step_s"]), result["peak_bytes"]
 
     def version(self):
@@ -93,20 +137,21 @@ def empty_config(scratch):
     return path
 
 
-def fourfold_run(binary, settings, scratch, extra, flags=(), environment=None, launcher=()):
+def fourfold_run(binary, settings, scratch, extra, flags=(), environment=None, launcher=(), most_s=None):
     """One run, a process of its own: its folder and its peak memory in bytes. `extra` are texts for --set, `launcher` the words
-    that start the ranks."""
+    that start the ranks. It is ended after `most_s` seconds."""
     run_dir = os.path.join(scratch, "run")
     command = [*launcher, binary, "train", empty_config(scratch), "--overwrite", "--no-weights", *flags]
     for text in [*(f"{key}={value}" for key, value in settings.items()), f"run.dir={run_dir}", *extra]:
         command += ["--set", text]
     process = subprocess.Popen(command, env={**os.environ, **(environment or {})}, stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT, text=True)  # fmt: skip
-    output = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
+                               stderr=subprocess.STDOUT, text=True, start_new_session=most_s is not None)  # fmt: skip
+    with bounded(process, most_s):
+        output = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
-        fail(f"{' '.join(command)}\nended with code {process.returncode}:\n{output}")
+        raise Stopped(f"{SCRIPT}: {' '.join(command)}\nended with code {process.returncode}:\n{output}")
     return run_dir, usage.ru_maxrss * 1024
 
 
@@ -116,12 +161,15 @@ def steps_of(run_dir, warmup):
         return [json.loads(line) for line in metrics][warmup:]
 
 
-def output_of(command):
-    """Standard output of a command that must succeed."""
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        fail(f"`{' '.join(command)}` ended with code {done.returncode}: {done.stderr}")
-    return done.stdout
+def output_of(command, most_s=None):
+    """Standard output of a command that must succeed, and is ended after `most_s` seconds."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               start_new_session=most_s is not None)  # fmt: skip
+    with bounded(process, most_s):
+        output, errors = process.communicate()
+    if process.returncode != 0:
+        raise Stopped(f"{SCRIPT}: `{' '.join(command)}` ended with code {process.returncode}: {errors}")
+    return output
 
 
 def choose_workloads(text, workloads):
