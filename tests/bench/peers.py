@@ -40,6 +40,8 @@ def bounded(process, most_s):
         yield
     except BaseException:
         end_group(process)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(5)
         if not is_over.is_set():
             raise
     finally:
@@ -48,6 +50,41 @@ def bounded(process, most_s):
     if is_over.is_set():
         process.wait()
         raise Stopped(f"it was ended after {most_s:.0f} s")
+
+
+leaders = []  # processes that were started with a group of their own
+is_starting, is_told = False, False
+
+
+def start_process(command, leads, **options):
+    """Starts a process, with a group of its own if it `leads` one. A signal to end waits until it is known whom to end."""
+    global is_starting
+    is_starting = True
+    try:
+        process = subprocess.Popen(command, start_new_session=leads, **options)
+        if leads:
+            leaders.append(process)
+    finally:
+        is_starting = False
+    if is_told:
+        signal.raise_signal(signal.SIGTERM)
+    return process
+
+
+def end_when_told(message):
+    """From now on SIGTERM ends all groups of processes, then the script, with its message."""
+
+    def end(*_):
+        global is_told
+        is_told = True
+        if is_starting:
+            return
+        for process in leaders:
+            if process.returncode is None:
+                end_group(process)
+        fail(message)
+
+    signal.signal(signal.SIGTERM, end)
 
 
 def end_group(process):
@@ -74,8 +111,8 @@ class Torch:
         if script == "torch_gpt.py":
             sizes = [f"--{key}={w[key]}" for key in ("layers", "heads", "hidden", "vocab", "length", "batch", "bias")]
         command = [python, os.path.join(ROOT, "tests/bench", script), *sizes, f"--warmup={w['warmup']}", *flags]
-        self.process = subprocess.Popen(command, env={**os.environ, **environment}, stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True, start_new_session=most_s is not None)  # fmt: skip
+        self.process = start_process(command, most_s is not None, env={**os.environ, **environment}, stdin=subprocess.PIPE,
+                                     stdout=subprocess.PIPE, text=True)  # fmt: skip
         self.facts = self.answer(most_s)
 
     def answer(self, most_s=None):
@@ -144,8 +181,8 @@ def fourfold_run(binary, settings, scratch, extra, flags=(), environment=None, l
     command = [*launcher, binary, "train", empty_config(scratch), "--overwrite", "--no-weights", *flags]
     for text in [*(f"{key}={value}" for key, value in settings.items()), f"run.dir={run_dir}", *extra]:
         command += ["--set", text]
-    process = subprocess.Popen(command, env={**os.environ, **(environment or {})}, stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT, text=True, start_new_session=most_s is not None)  # fmt: skip
+    process = start_process(command, most_s is not None, env={**os.environ, **(environment or {})}, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, text=True)  # fmt: skip
     with bounded(process, most_s):
         output = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
@@ -163,8 +200,7 @@ def steps_of(run_dir, warmup):
 
 def output_of(command, most_s=None):
     """Standard output of a command that must succeed, and is ended after `most_s` seconds."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               start_new_session=most_s is not None)  # fmt: skip
+    process = start_process(command, most_s is not None, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with bounded(process, most_s):
         output, errors = process.communicate()
     if process.returncode != 0:
