@@ -31,6 +31,12 @@ constexpr std::int64_t most_sharing = 64;
 /// with code for every GPU.
 constexpr std::int64_t late_library_bytes = std::int64_t{3} << 29;
 
+/// Measured of NCCL 2.28.9 on an H200, two ranks (tests/bench/results/gpu.md): its communicator of
+/// all ranks and a group take 0.4 to 0.65 GiB of a rank's GPU, each of four channels 65 MiB. A
+/// group was not measured by itself: every further one counts as much as the first two together.
+constexpr std::int64_t nccl_group_bytes = std::int64_t{666} << 20,
+                       nccl_channel_bytes = std::int64_t{65} << 20;
+
 /// Why a GPU cannot do a job; empty where it can. What `auto` passes over in silence.
 std::string why_not_cuda(const config::Config& config) {
   if (config.plan.compute == DType::f64)
@@ -49,6 +55,15 @@ std::int64_t staged_bytes(const Job& job) {
   return job.gpu.why_not_nccl.empty() ? 0 : run::staged_bytes(job.bundle());
 }
 
+/// By NCCL, of the ranks that have most communicators.
+std::int64_t nccl_bytes(const Job& job) {
+  if (job.gpu.between != Between::nccl) return 0;
+  std::int64_t most = 0;
+  for (const program::Bundle& bundle : job.programs.classes)
+    most = std::max(most, job::nccl_bytes(communicators_of(bundle)));
+  return most;
+}
+
 /// Both regions lie on the device; what is beside them does not.
 void check_gpu_memory(const Job& job, std::int64_t ranks_here, std::int64_t beside_bytes) {
   const std::int64_t persistent = job.bundle().persistent_bytes,
@@ -58,20 +73,22 @@ void check_gpu_memory(const Job& job, std::int64_t ranks_here, std::int64_t besi
     throw UserError(ExitCode::environment,
                     format("{} does not say how much of its memory is free; look at nvidia-smi",
                            device_text(job)));
-  const std::int64_t ranks = job.gpu.ranks,
-                     needed = ranks * (persistent + transient) + late_library_bytes;
+  const std::int64_t ranks = job.gpu.ranks, nccl = nccl_bytes(job),
+                     needed = ranks * (persistent + transient) + late_library_bytes + nccl;
   if (needed > *left)
     throw UserError(
         ExitCode::does_not_fit,
         format(
             "the run needs {} of the memory of {} ({}{} persistent, {} transient, {} for "
-            "libraries that load late) and {} are free there; reduce train.micro_batch_size, set "
+            "libraries that load late{}) and {} are free there; reduce train.micro_batch_size, set "
             "memory.activation_checkpointing = "
             "full, choose a smaller model, or end what else runs on the GPU (nvidia-smi shows "
             "it)",
             format_bytes(needed), device_text(job),
             ranks == 1 ? "" : format("for each of {} ranks ", ranks), format_bytes(persistent),
-            format_bytes(transient), format_bytes(late_library_bytes), format_bytes(*left)));
+            format_bytes(transient), format_bytes(late_library_bytes),
+            nccl == 0 ? "" : format(", {} for communicators of NCCL", format_bytes(nccl)),
+            format_bytes(*left)));
   const std::int64_t staged = staged_bytes(job), available = available_memory_bytes();
   if (ranks_here * (beside_bytes + staged) > available)
     throw UserError(
@@ -188,9 +205,10 @@ enum class Stages : std::uint8_t { one, several };
 void settle(GpuPlace& place, Stages stages, comm::World& world) {
   const machine::CudaFacts facts = cuda_facts();
   const machine::CudaDevice& gpu = facts.devices.at(static_cast<std::size_t>(place.index));
-  const std::string host = comm::own_placement().host, own = format("{} {}", host, gpu.bus_id);
+  const std::string host = comm::own_placement().host, own = format("{} {}", host, gpu.uuid);
   place.ranks = std::ranges::count(world.all_gather(own), own);
-  // What NCCL takes for one host, a variable of its own can say.
+  // What NCCL takes for one host, a variable of its own can say. It refuses two ranks with one bus
+  // id ("Duplicate GPU detected"; NCCL 2.28.3, src/init.cc), which slices of a board (MIG) have.
   const char* const host_of_nccl = std::getenv("NCCL_HOSTID");
   const std::string nccl_place =
       format("{} {}", host_of_nccl == nullptr ? host : host_of_nccl, gpu.bus_id);
@@ -199,9 +217,12 @@ void settle(GpuPlace& place, Stages stages, comm::World& world) {
   // with a GPU each, nobody has seen (tests/bench/results/gpu.md). scripts/gpu-check tries.
   const bool may_send = stages == Stages::one || std::getenv("FOURFOLD_STAGES_BY_NCCL") != nullptr;
   const NcclWords words = shares || !may_send ? NcclWords{} : words_of_nccl();
-  place.why_not_nccl = first_word(world, shares      ? "it shares its GPU with another rank"
-                                         : !may_send ? "stages are not known to work by NCCL"
-                                                     : words.trouble);
+  place.why_not_nccl =
+      first_word(world, shares && place.ranks == 1
+                            ? "its GPU is a slice of one of which another rank has a slice too"
+                        : shares    ? "it shares its GPU with another rank"
+                        : !may_send ? "stages are not known to work by NCCL"
+                                    : words.trouble);
   place.what_nccl_lacks = first_word(world, words.lacks);
   const std::string why_not_mpi =
       first_word(world, comm::mpi_takes_device_memory() ? "" : "MPI takes no device memory");
@@ -241,11 +262,34 @@ std::unique_ptr<CudaForThreads> open_for_threads(const Job& job) {
   return open_cuda_for_threads();
 }
 
-std::int64_t memory_share(const GpuPlace* gpu, std::int64_t ranks_here, std::int64_t beside_bytes) {
+Communicators communicators_of(const program::Bundle& bundle) {
+  return {std::ssize(run::groups_of(bundle)), std::ssize(run::message_channels(bundle))};
+}
+
+Communicators communicators_of(const Preparation& run) {
+  Communicators most;
+  for (const auto& programs : run.programs_by_class()) {
+    program::Bundle bundle;
+    for (const program::Program* program : programs) bundle.programs.push_back(*program);
+    const Communicators own = communicators_of(bundle);
+    if (nccl_bytes(own) > nccl_bytes(most)) most = own;
+  }
+  return most;
+}
+
+std::int64_t nccl_bytes(const Communicators& communicators) {
+  const auto [groups, channels] = communicators;
+  if (groups == 0 && channels == 0) return 0;
+  return std::max<std::int64_t>(groups, 1) * nccl_group_bytes + channels * nccl_channel_bytes;
+}
+
+std::int64_t memory_share(const GpuPlace* gpu, std::int64_t ranks_here, std::int64_t beside_bytes,
+                          const Communicators& communicators) {
   if (gpu == nullptr) return available_memory_bytes() / ranks_here - beside_bytes;
-  const std::int64_t left =
-      cuda_free_memory_bytes(gpu->index).value_or(late_library_bytes) - late_library_bytes;
-  return left / gpu->ranks;
+  const std::optional<std::int64_t> left = cuda_free_memory_bytes(gpu->index);
+  if (!left) return 0;
+  const std::int64_t nccl = gpu->between == Between::nccl ? nccl_bytes(communicators) : 0;
+  return std::max<std::int64_t>(*left - late_library_bytes - nccl, 0) / gpu->ranks;
 }
 
 void check_memory(const Job& job, std::int64_t ranks_here, std::int64_t beside_bytes) {

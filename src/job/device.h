@@ -19,6 +19,7 @@ namespace fourfold::job {
 
 struct Job;
 struct PlannedRun;
+class Preparation;
 
 enum class Device : std::uint8_t { cpu, cuda };
 
@@ -54,12 +55,24 @@ GpuPlace place_gpu(comm::World& world);
 /// Errors: UserError(environment) for more ranks than can share one.
 std::unique_ptr<CudaForThreads> open_for_threads(const Job& job);
 
-/// What the GPU or, null `gpu`, this host has left for both regions of each of so many ranks; 0
-/// where it does not say.
-std::int64_t memory_share(const GpuPlace* gpu, std::int64_t ranks_here, std::int64_t beside_bytes);
+/// What a rank makes of NCCL, beside its communicator of all ranks, where tensors pass by it.
+struct Communicators {
+  std::int64_t groups = 0, channels = 0;
+};
+Communicators communicators_of(const program::Bundle& bundle);
+/// The most of any rank, before its programs have kernels.
+Communicators communicators_of(const Preparation& run);
+/// A bound of what NCCL takes of the GPU's memory for them; 0 for none.
+std::int64_t nccl_bytes(const Communicators& communicators);
+
+/// What the GPU or, null `gpu`, this host has left for both regions of each of so many ranks, with
+/// `communicators` where they pass tensors by NCCL; 0 where it does not say.
+std::int64_t memory_share(const GpuPlace* gpu, std::int64_t ranks_here, std::int64_t beside_bytes,
+                          const Communicators& communicators = {});
 
 /// UserError(does_not_fit) when the persistent and the transient region of so many ranks, and what
 /// each takes of the host beside them, exceed the memory that the device and this host have left.
+/// What libraries take of the device counts too, NCCL among them.
 void check_memory(const Job& job, std::int64_t ranks_here = 1, std::int64_t beside_bytes = 0);
 
 /// For one rank. `data_name`: where feeders read, for whoever watches a run that stands still.

@@ -162,6 +162,18 @@ std::vector<const program::Program*> Preparation::training_programs() const {
   return programs;
 }
 
+std::vector<std::vector<const program::Program*>> Preparation::programs_by_class() const {
+  const Stopwatch watch;
+  std::vector<std::vector<const program::Program*>> classes;
+  for (const op::ProgramKind kind : op::all_program_kinds) {
+    const auto of_kind = work_->compilation.programs(kind);
+    classes.resize(std::max(classes.size(), of_kind.size()));
+    for (std::size_t i = 0; i < of_kind.size(); ++i) classes[i].push_back(of_kind[i]);
+  }
+  work_->compiling_s += watch.seconds();
+  return classes;
+}
+
 Job Preparation::finish(const FoundHere& found) {
   Work& work = *work_;
   const Stopwatch watch;

@@ -87,6 +87,8 @@ class Preparation {
   const machine::Target& target() const;  // with the named kernel table
   /// The training program of each class of ranks, without kernels.
   std::vector<const program::Program*> training_programs() const;
+  /// All programs so, by class; which rank they are for is not filled in yet.
+  std::vector<std::vector<const program::Program*>> programs_by_class() const;
   /// With the table of run.kernel_table.
   FoundHere nothing_found() const;
 

@@ -41,8 +41,9 @@ std::optional<int> numa_node_of(const std::string& bus_id) {
 
 RankGpu look_at_gpu(const machine::CudaFacts& cuda, const GpuPlace& place) {
   const machine::CudaDevice& device = cuda.devices.at(static_cast<std::size_t>(place.index));
-  return {place.index, static_cast<int>(cuda.devices.size()), device.bus_id, device.name,
-          numa_node_of(device.bus_id)};
+  return {place.index, static_cast<int>(cuda.devices.size()), device.bus_id,
+          device.name, numa_node_of(device.bus_id),           {},
+          device.uuid};
 }
 
 /// How this rank's GPU lies to those of the ranks of its host; all call together.
@@ -139,6 +140,7 @@ std::string to_text(const RankFacts& facts) {
                  .set("index", facts.gpu->index)
                  .set("visible", facts.gpu->visible)
                  .set("bus_id", facts.gpu->bus_id)
+                 .set("uuid", facts.gpu->uuid)
                  .set("name", facts.gpu->name)
                  .set("numa_node", facts.gpu->numa_node ? Json(*facts.gpu->numa_node) : Json())
                  .set("links", std::move(links)));
@@ -170,6 +172,7 @@ RankFacts rank_facts_of_text(const std::string& text) {
               gpu->find("bus_id")->as_string(), gpu->find("name")->as_string(),
               node.kind() == Json::Kind::null ? std::nullopt
                                               : std::optional(static_cast<int>(node.as_integer()))};
+  facts.gpu->uuid = gpu->find("uuid")->as_string();
   for (const Json& link : gpu->find("links")->items())
     facts.gpu->links.push_back({static_cast<machine::GpuWay>(link.find("way")->as_integer()),
                                 link.find("reaches")->as_bool()});

@@ -21,6 +21,7 @@ struct RankGpu {
   std::optional<int> numa_node;  // none: the system does not say
   /// To the GPUs of the ranks of this host, in the order of ranks; its own is `unknown`.
   std::vector<machine::GpuLink> links = {};
+  std::string uuid = {};  // slices of one board (MIG) have one bus id
   bool operator==(const RankGpu&) const = default;
 };
 

@@ -68,7 +68,8 @@ std::string peer_rows(std::span<const RankFacts> ranks, const std::string& host,
     text += format("{:>5}", rank);
     for (std::size_t i = 0; i < here.size(); ++i) {
       const machine::GpuLink& link = ranks[rank].gpu->links[i];
-      const bool is_own = ranks[here[i]].gpu->bus_id == ranks[rank].gpu->bus_id;
+      const RankGpu &own = *ranks[rank].gpu, &other = *ranks[here[i]].gpu;
+      const bool is_own = own.bus_id == other.bus_id && own.uuid == other.uuid;
       const std::string way(machine::short_name(link.way));
       text += format(" {:>6}", is_own ? "=" : link.reaches ? way : format("({})", way));
     }

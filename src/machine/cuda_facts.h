@@ -19,7 +19,8 @@ struct ComputeCapability {
 
 struct CudaDevice {
   std::string name;         // "NVIDIA H200"
-  std::string bus_id = {};  // "0000:17:00", by which processes of one host know it
+  std::string bus_id = {};  // "0000:17:00", the board's: its slices (MIG) have one
+  std::string uuid = {};    // a slice's own: by it processes of one host know the same device
   ComputeCapability capability;
   std::int64_t memory_bytes = 0;
   std::int64_t l2_bytes = 0;

@@ -160,10 +160,12 @@ Found look_here(const TrainArguments& arguments, const job::Preparation& run,
   if (!found.kernels.table.empty()) found.here.kernel_table = found.kernels.table;
   const job::GpuPlace gpu =
       found.here.gpu.value_or(job::GpuPlace{.index = 0, .ranks = run.planned().ranks()});
+  const bool is_by_nccl = run.device() == job::Device::cuda && gpu.between == job::Between::nccl;
   if (!run.config().plan.memory_limit)
     found.here.memory_bytes = together.least(job::memory_share(
         run.device() == job::Device::cuda ? &gpu : nullptr,
-        together.ranks_here(run.planned().ranks()), job::checkpoint_copy_bytes(run)));
+        together.ranks_here(run.planned().ranks()), job::checkpoint_copy_bytes(run),
+        is_by_nccl ? job::communicators_of(run) : job::Communicators{}));
   return found;
 }
 

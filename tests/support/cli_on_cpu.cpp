@@ -105,12 +105,14 @@ machine::CudaFacts cuda_facts() {
   facts.driver = facts.runtime = 13000;
   facts.architectures = "90";
   for (int device = 0; device < test::fake_cuda().devices; ++device)
-    facts.devices.push_back({.name = test::fake_cuda().name,
-                             .bus_id = format("0000:{:02x}:00", device),
-                             .capability = {9, 0},
-                             .memory_bytes = std::int64_t{1} << 31,
-                             .l2_bytes = 1 << 20,
-                             .multiprocessors = 4});
+    facts.devices.push_back(
+        {.name = test::fake_cuda().name,
+         .bus_id = format("0000:{:02x}:00", test::fake_cuda().are_slices ? 0 : device),
+         .uuid = format("GPU-{}", device),
+         .capability = {9, 0},
+         .memory_bytes = std::int64_t{1} << 31,
+         .l2_bytes = 1 << 20,
+         .multiprocessors = 4});
   machine::judge(facts, machine::CudaAnswer::devices);
   return facts;
 }

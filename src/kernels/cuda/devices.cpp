@@ -1,5 +1,11 @@
 #include "kernels/cuda/devices.h"
 
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+
 #include "base/format.h"
 #include "kernels/cuda/check.h"
 
@@ -24,11 +30,36 @@ int attribute(cudaDeviceAttr which, int device) {
   return cudaDeviceGetAttribute(&value, which, device) == cudaSuccess ? value : 0;
 }
 
+/// "GPU-" and 32 digits. Of a slice (MIG) its own, which the driver has given from CUDA 11.4 on:
+/// https://docs.nvidia.com/cuda/cuda-driver-api, "cuDeviceGetUuid_v2". The driver's library is
+/// loaded once there are devices; what cudaGetDeviceProperties says is the board's in some
+/// versions, and serves where the driver has no such call.
+std::string uuid_of(int device, const cudaDeviceProp& properties) {
+  std::array<char, sizeof properties.uuid.bytes> bytes{};
+  std::copy_n(properties.uuid.bytes, bytes.size(), bytes.begin());
+  if (void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) {
+    int (*get)(int* handle, int number) = nullptr;
+    int (*uuid)(char* bytes, int handle) = nullptr;
+    get = reinterpret_cast<decltype(get)>(dlsym(driver, "cuDeviceGet"));
+    uuid = reinterpret_cast<decltype(uuid)>(dlsym(driver, "cuDeviceGetUuid_v2"));
+    int handle = 0;
+    decltype(bytes) own{};
+    if (get != nullptr && uuid != nullptr && get(&handle, device) == 0 &&
+        uuid(own.data(), handle) == 0)
+      bytes = own;
+    dlclose(driver);
+  }
+  std::string text = "GPU-";
+  for (const char byte : bytes) text += format("{:02x}", static_cast<unsigned char>(byte));
+  return text;
+}
+
 machine::CudaDevice device_facts(int device, const cudaDeviceProp& properties) {
   constexpr double hz_per_khz = 1000;
   return {.name = properties.name,
           .bus_id = format("{:04x}:{:02x}:{:02x}", properties.pciDomainID, properties.pciBusID,
                            properties.pciDeviceID),
+          .uuid = uuid_of(device, properties),
           .capability = {properties.major, properties.minor},
           .memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem),
           .l2_bytes = properties.l2CacheSize,

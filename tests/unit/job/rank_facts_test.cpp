@@ -24,7 +24,8 @@ TEST(RankFacts, read_back_as_they_were) {
                       "0000:17:00",
                       "NVIDIA H200",
                       std::nullopt,
-                      {{machine::GpuWay::nvlink, true}, {machine::GpuWay::system, false}}};
+                      {{machine::GpuWay::nvlink, true}, {machine::GpuWay::system, false}},
+                      "GPU-0123456789abcdef"};
   EXPECT_EQ(rank_facts_of_text(to_text(facts)), facts);
   facts.gpu->numa_node = 1;
   EXPECT_EQ(rank_facts_of_text(to_text(facts)), facts);

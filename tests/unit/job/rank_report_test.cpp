@@ -48,6 +48,20 @@ std::string only_warning(const std::vector<RankFacts>& ranks) {
   return warnings.empty() ? "" : warnings.front();
 }
 
+TEST(RankReport, slices_of_one_board_are_not_each_others_own) {
+  std::vector<RankFacts> ranks = gpus();
+  ranks.resize(2);
+  for (const std::size_t rank : {0U, 1U}) {
+    ranks[rank].gpu->bus_id = "0000:10:00";
+    ranks[rank].gpu->uuid = format("GPU-{}", rank);
+    ranks[rank].gpu->links = {{}, {}};
+  }
+  EXPECT_TRUE(has(rank_table(ranks), "    0      =")) << rank_table(ranks);
+  EXPECT_FALSE(has(rank_table(ranks), "=      =")) << rank_table(ranks);
+  ranks[1].gpu->uuid = ranks[0].gpu->uuid;
+  EXPECT_TRUE(has(rank_table(ranks), "    0      =      =")) << rank_table(ranks);
+}
+
 TEST(RankReport, without_gpus_has_hosts_cores_and_mpi) {
   const std::vector<RankFacts> ranks = {plain("a", {0, 1}), plain("a", {2, 3}), plain("b", {0})};
   EXPECT_EQ(rank_table(ranks),

@@ -7,7 +7,10 @@
 #include <vector>
 
 #include "comm/threads.h"
+#include "config/config.h"
 #include "job/device.h"
+#include "job/job.h"
+#include "job/settle.h"
 #include "support/cli_on_cpu.h"
 #include "support/gpu_commands.h"
 
@@ -43,6 +46,17 @@ TEST_F(GpuPlaces, the_only_gpu_is_shared_by_all_ranks_of_the_host) {
   }
 }
 
+/// NCCL compares bus ids and refuses them ("Duplicate GPU detected").
+TEST_F(GpuPlaces, slices_of_one_board_are_not_one_gpu_and_nccl_does_not_take_them) {
+  fake_cuda().devices = 2;
+  fake_cuda().are_slices = true;
+  for (const job::GpuPlace& place : places(2)) {
+    EXPECT_EQ(place.ranks, 1);
+    EXPECT_EQ(place.between, job::Between::host);
+    EXPECT_NE(place.why_not_nccl.find("slice"), std::string::npos) << place.why_not_nccl;
+  }
+}
+
 TEST_F(GpuPlaces, fewer_gpus_than_ranks_are_refused_with_both_numbers) {
   fake_cuda().devices = 2;
   try {
@@ -64,6 +78,62 @@ TEST_F(GpuPlaces, ranks_that_share_a_gpu_need_as_often_its_memory) {
   EXPECT_EQ(outcome.code, 5);
   EXPECT_NE(outcome.text.find("(for each of 2 ranks "), std::string::npos) << outcome.text;
   EXPECT_EQ(std::ranges::count(outcome.text, '\n'), 1) << outcome.text;
+}
+
+TEST_F(GpuPlaces, what_nccl_takes_is_left_free_for_it) {
+  constexpr std::int64_t gib = std::int64_t{1} << 30, mib = std::int64_t{1} << 20;
+  fake_cuda().free_bytes = 10 * gib;
+  job::GpuPlace place;
+  const job::Communicators communicators{.groups = 2, .channels = 4};
+  place.between = job::Between::host;
+  EXPECT_EQ(job::memory_share(&place, 1, 0, communicators), 17 * gib / 2);
+  place.between = job::Between::nccl;
+  EXPECT_EQ(job::memory_share(&place, 1, 0, communicators),
+            17 * gib / 2 - 2 * 666 * mib - 4 * 65 * mib);
+  EXPECT_EQ(job::memory_share(&place, 1, 0), 17 * gib / 2);
+  fake_cuda().free_bytes = gib;
+  EXPECT_EQ(job::memory_share(&place, 1, 0, communicators), 0);
+}
+
+/// Memory is shared out before a job is compiled for it.
+TEST_F(GpuPlaces, communicators_are_counted_before_a_job_is_compiled_as_they_are_made) {
+  const std::vector<std::string> files = {path("gpt.yaml")};
+  for (const std::vector<std::string>& sets : std::vector<std::vector<std::string>>{
+           {"run.device=cuda", "parallel.data=2", "parallel.tensor.x=2"},
+           {"run.device=cuda", "parallel.pipeline.stages=2", "parallel.tensor.x=2"}}) {
+    const job::Preparation run(job::settle(config::load(files, sets), {}));
+    const job::Job ready = job::prepare(job::settle(config::load(files, sets), {}));
+    std::int64_t most = 0;
+    for (const program::Bundle& bundle : ready.programs.classes)
+      most = std::max(most, job::nccl_bytes(job::communicators_of(bundle)));
+    EXPECT_GT(most, 0) << sets[1];
+    EXPECT_EQ(job::nccl_bytes(job::communicators_of(run)), most) << sets[1];
+  }
+}
+
+TEST_F(GpuPlaces, a_job_that_leaves_no_room_for_nccl_does_not_fit) {
+  const std::vector<std::string> files = {path("gpt.yaml")},
+                                 sets = {"run.device=cuda", "parallel.data=2",
+                                         "parallel.tensor.x=2"};
+  job::Job ready = job::prepare(job::settle(config::load(files, sets), {}));
+  const job::Communicators made = job::communicators_of(ready.bundle());
+  EXPECT_GE(made.groups, 2);
+  const std::int64_t regions = ready.bundle().persistent_bytes + ready.bundle().transient_bytes,
+                     late = std::int64_t{3} << 29;
+  ready.gpu = {};
+  fake_cuda().free_bytes = late + regions;
+  EXPECT_NO_THROW(job::check_memory(ready));
+  ready.gpu.between = job::Between::nccl;
+  try {
+    job::check_memory(ready);
+    ADD_FAILURE() << "NCCL takes some of it";
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.code(), ExitCode::does_not_fit);
+    EXPECT_NE(std::string(error.what()).find(" for communicators of NCCL"), std::string::npos)
+        << error.what();
+  }
+  fake_cuda().free_bytes += job::nccl_bytes(made);
+  EXPECT_NO_THROW(job::check_memory(ready));
 }
 
 TEST_F(GpuPlaces, more_ranks_than_can_share_a_gpu_are_refused) {
