@@ -197,7 +197,6 @@ struct BenchArguments {
   int threads = 0;              // 0: as the configuration says
   std::string dtype;            // "fp32", "fp64"; empty: as the configuration says
   double seconds = 0.1;         // for each kernel
-  double search_s = 0;          // kernels on a GPU: for algorithms that no library proposes
   std::string device = "cpu";   // or "cuda"
   std::string output;           // a table for run.kernel_table, or a cluster's file; empty: none
   std::int64_t ranks = 0;       // machine, collectives: threads that are ranks; 0: one a core

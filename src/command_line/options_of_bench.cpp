@@ -114,10 +114,6 @@ void add_bench(CLI::App& app, Commands& commands) {
   sub->add_option("--seconds", arguments.seconds, "To measure each kernel for")
       ->check(CLI::Range(0.001, 60.))
       ->capture_default_str();
-  sub->add_option("--search", arguments.search_s,
-                  "kernels on a GPU: seconds for each product, to look at algorithms of cuBLASLt "
-                  "beside those that it proposes; 0: none")
-      ->check(CLI::Range(0., 600.));
   sub->add_option("--device", arguments.device,
                   "cpu, or cuda: the first GPU; collectives: that of each rank")
       ->check(one_of({"cpu", "cuda"}))
@@ -173,8 +169,6 @@ void add_bench(CLI::App& app, Commands& commands) {
           "--device cuda measures fixed sizes in all types; leave CONFIG and "
           "options out, or measure kernels in place of " +
               arguments.what);
-    if (arguments.search_s > 0 && (!is_cuda || arguments.what != "kernels"))
-      throw CLI::ValidationError("bench", "--search goes with kernels and --device cuda");
     const std::vector<std::string> types = is_cuda
                                                ? std::vector<std::string>{"bf16", "fp32", "tf32"}
                                                : std::vector<std::string>{"bf16", "fp32", "fp64"};

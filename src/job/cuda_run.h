@@ -30,9 +30,6 @@ std::optional<machine::Target> cuda_target(CudaKernels kernels,
 /// the build.
 std::vector<std::string> cuda_implementations(const std::string& row, DType dtype);
 
-/// True for the name of an algorithm of a library, of which there are too many for a list.
-bool names_cuda_algorithm(const std::string& implementation);
-
 /// Lines of a table for the products among a run's problems: those that are known, and those that
 /// are measured now, on the device of that number, within so many seconds. What would take more
 /// than half of its free memory has none. Errors: UserError(environment) where the device does not

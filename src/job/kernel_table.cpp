@@ -51,8 +51,7 @@ std::optional<std::string> kernel_device() {
 }
 
 machine::KernelTable parse_device_table(const std::string& text, const std::string& path) {
-  return machine::read_kernel_table(
-      text, path, {.device = cuda_implementations, .is_algorithm = names_cuda_algorithm});
+  return machine::read_kernel_table(text, path, {.device = cuda_implementations});
 }
 
 std::vector<machine::Choice> measured_device_choices(const std::string& text,

@@ -59,17 +59,7 @@ std::string row(MapReader& reader, const std::vector<std::string>& rows) {
 struct LineKind {
   const std::vector<std::string>& rows;
   const Implementations& implementations;
-  const std::function<bool(const std::string& name)>& is_algorithm;
 };
-
-/// The name of what computes a row.
-std::string implementation(MapReader& reader, const std::string& op, DType dtype,
-                           const LineKind& kind) {
-  if (!kind.implementations) return reader.text("by");
-  if (kind.is_algorithm && is_product(op) && reader.has("by"))
-    if (std::string name = reader.text("by"); kind.is_algorithm(name)) return name;
-  return reader.one_of("by", kind.implementations(op, dtype));
-}
 
 /// "8x32x32x64 64x3x3x64".
 std::string shapes_text(const std::vector<Shape>& shapes) {
@@ -125,7 +115,9 @@ KernelTable::Line read_line(const YamlDocument& document, const YamlNode& node,
     read_sizes(reader, line);
   else if (reader.has("shapes"))
     line.shapes = read_shapes(reader);
-  line.implementation = implementation(reader, line.op, line.dtype, kind);
+  line.implementation = kind.implementations
+                            ? reader.one_of("by", kind.implementations(line.op, line.dtype))
+                            : reader.text("by");
   line.gflops = reader.number("gflops", 0, most_gflops);
   if (reader.has("workspace")) {
     line.workspace_bytes = reader.whole("workspace", 0);
@@ -216,10 +208,8 @@ KernelTable read_kernel_table(const std::string& text, const std::string& name,
       reader.wrong("version", format("{}", KernelTable::version));
     const bool is_device = reader.has("device");
     (is_device ? table.device : table.cpu) = reader.text(is_device ? "device" : "cpu");
-    const std::function<bool(const std::string&)> none;
     const LineKind kind{is_device ? rows().device : rows().cpu,
-                        is_device ? known.device : known.cpu,
-                        is_device ? known.is_algorithm : none};
+                        is_device ? known.device : known.cpu};
     for (const YamlNode& line : reader.list("matmul"))
       table.lines.push_back(read_line(document, line, kind, problems));
     reader.refuse_others();

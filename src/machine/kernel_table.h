@@ -57,11 +57,9 @@ std::string to_text(KernelTable table);
 /// Names of the implementations of a row in a type.
 using Implementations = std::function<std::vector<std::string>(const std::string& op, DType)>;
 /// The names that both kinds of tables may have; where there is none, names are taken as they are,
-/// for a table that is not for this run anyway. A line of a GPU's product may also name one of a
-/// library's algorithms, which are too many for a list.
+/// for a table that is not for this run anyway.
 struct KnownImplementations {
   Implementations cpu = {}, device = {};
-  std::function<bool(const std::string& name)> is_algorithm = {};
 };
 
 /// Errors: one UserError(bad_config) with every problem of the text, each with its place.

@@ -117,14 +117,4 @@ double DeviceKernelBench::measure_s(double seconds, double warm_s) {
   return median_call_s(device_, seconds, call, warm_s);
 }
 
-double DeviceKernelBench::glance_s() {
-  constexpr int calls = 2;
-  const auto run = [&](kernels::cuda::Stream stream, int times) {
-    for (int i = 0; i < times; ++i)
-      run_(sets_[static_cast<std::size_t>(glances_++) % sets_.size()], workspace_, stream);
-  };
-  device_.time_s([&](kernels::cuda::Stream stream) { run(stream, 1); });
-  return device_.time_s([&](kernels::cuda::Stream stream) { run(stream, calls); }) / calls;
-}
-
 }  // namespace fourfold::measure

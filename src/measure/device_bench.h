@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "kernels/cuda/kernels.h"
@@ -67,17 +66,11 @@ class DeviceKernelBench {
   /// As median_call_s.
   double measure_s(double seconds, double warm_s = warm_up_s);
 
-  /// Another kernel of the same problem, which wants no more workspace, takes the operands over.
-  void compute_by(kernels::cuda::Enqueue run) { run_ = std::move(run); }
-  /// Seconds of a call, of two after a first one: what tells a good kernel from a bad one.
-  double glance_s();
-
  private:
   BenchDevice& device_;
   kernels::cuda::Enqueue run_;
   std::vector<std::vector<kernels::Tensor>> sets_;
   kernels::Workspace workspace_;
-  std::int64_t glances_ = 0;
 };
 
 }  // namespace fourfold::measure

@@ -26,13 +26,12 @@ class Times {
     double seconds = 0;
     for (const Call& call : calls_) {
       const auto names = kernels_.choosing.implementations(call.problem);
-      seconds += call.count * fastest(
-                                  call.problem, names,
-                                  [this](const kernels::Problem& problem, const std::string& name) {
-                                    return time_s(problem, name);
-                                  },
-                                  kernels_.choosing.worth)
-                                  .seconds;
+      seconds +=
+          call.count * fastest(call.problem, names,
+                               [this](const kernels::Problem& problem, const std::string& name) {
+                                 return time_s(problem, name);
+                               })
+                           .seconds;
     }
     return seconds;
   }

@@ -11,12 +11,13 @@ namespace fourfold::measure {
 using Line = machine::KernelTable::Line;
 
 Timed fastest(const kernels::Problem& problem, const std::vector<std::string>& names,
-              const TimeCall& time, double worth) {
+              const TimeCall& time) {
   require(!names.empty(), "a problem to be timed has an implementation");
   Timed best;
   for (const std::string& name : names) {
     const double seconds = time(problem, name);
-    if (best.implementation.empty() || seconds < (1 - worth) * best.seconds) best = {name, seconds};
+    if (best.implementation.empty() || seconds < (1 - worth_changing) * best.seconds)
+      best = {name, seconds};
   }
   return best;
 }
@@ -89,7 +90,7 @@ std::vector<Line> table_lines_until(const std::function<bool()>& is_over,
       } else if (is_over()) {
         continue;
       } else {
-        const Timed best = fastest(problem, names, choosing.time, choosing.worth);
+        const Timed best = fastest(problem, names, choosing.time);
         line.implementation = best.implementation;
         line.gflops = to_tenths(op::flops(problem.op, problem.shapes) / best.seconds / 1e9);
       }

@@ -24,10 +24,9 @@ struct Timed {
   std::string implementation;
   double seconds = 0;
 };
-/// Times each implementation that is named once. Requires at least one name. A later one wins where
-/// it is faster by the part `worth`.
+/// Times each implementation that is named once. Requires at least one name.
 Timed fastest(const kernels::Problem& problem, const std::vector<std::string>& names,
-              const TimeCall& time, double worth = worth_changing);
+              const TimeCall& time);
 
 /// What a table is made of.
 struct Choosing {
@@ -36,7 +35,6 @@ struct Choosing {
   /// Scratch that an implementation wants for a problem; empty: lines say nothing of it.
   std::function<std::int64_t(const kernels::Problem&, const std::string& implementation)>
       workspace_bytes;
-  double worth = worth_changing;  // by what part of the time a later implementation must be faster
 };
 
 /// The line that decides for this very problem; null where there is none.

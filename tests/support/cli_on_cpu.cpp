@@ -157,10 +157,6 @@ std::vector<std::string> cuda_implementations(const std::string& row, DType dtyp
   return kernels::cuda::known_implementations(row, dtype);
 }
 
-bool names_cuda_algorithm(const std::string& implementation) {
-  return kernels::cuda::names_algorithm(implementation);
-}
-
 std::vector<machine::KernelTable::Line> time_cuda_kernels(
     int, const std::vector<machine::KernelTable::Line>& known,
     const std::vector<kernels::Problem>& problems, double seconds) {
@@ -187,9 +183,8 @@ namespace fourfold::cli {
 
 void bench_cuda(const BenchArguments& arguments) {
   test::CountingDevice device;
-  bench_device_step(arguments,
-                    measure::cuda::device_kernels(device, float_products(arguments),
-                                                  {arguments.seconds, arguments.search_s}, {}));
+  bench_device_step(arguments, measure::cuda::device_kernels(device, float_products(arguments),
+                                                             arguments.seconds, {}));
 }
 
 }  // namespace fourfold::cli

@@ -8,15 +8,13 @@ namespace fourfold::kernels::cuda::cublaslt {
 namespace {
 
 constexpr int candidates = 3;
-constexpr std::uint32_t fastest_split = 3;
 
 }  // namespace
 
 Enqueue prepare(const Problem& problem, const Method& method) {
   const Enqueue run = prepare_product(problem, test::model_of_cublaslt(test::Epilogues::some));
-  const int idle = method.numbers ? static_cast<int>(fastest_split - (*method.numbers)[3])
-                                  : candidates - method.candidate;
-  return [run, idle](Tensors operands, Workspace workspace, Stream stream) {
+  return [run, idle = candidates - 1 - method.candidate](Tensors operands, Workspace workspace,
+                                                         Stream stream) {
     for (int i = 0; i < idle; ++i) cuda_emulation::enqueue(stream, [] {});
     run(operands, workspace, stream);
   };
@@ -32,14 +30,6 @@ std::int64_t needed_workspace_bytes(const Problem& problem, const Method&) {
 
 int count_candidates(const Problem&, Precision) {
   return candidates;
-}
-
-/// Splits of k: each more takes one launch less, as if it were faster.
-std::vector<Method> neighbours(const Problem&, Precision precision) {
-  std::vector<Method> methods;
-  for (std::uint32_t parts = 1; parts <= fastest_split; ++parts)
-    methods.push_back({precision, 0, AlgorithmNumbers{66, 1, 1, parts, 0, 0, 0, 0, 0}});
-  return methods;
 }
 
 }  // namespace fourfold::kernels::cuda::cublaslt

@@ -38,9 +38,8 @@ void bench_cuda(const BenchArguments& arguments) {
   const machine::PeakRates peak = sheet.value_or(machine::PeakRates{});
   const auto measured = cuda::open_device();
   if (arguments.what == "kernels")
-    bench_device_step(arguments,
-                      cuda::device_kernels(*measured, float_products(arguments),
-                                           {arguments.seconds, arguments.search_s}, peak));
+    bench_device_step(arguments, cuda::device_kernels(*measured, float_products(arguments),
+                                                      arguments.seconds, peak));
   else if (arguments.what == "copy")
     cuda::measure_streams(*measured, arguments.seconds, peak.bytes_per_s, print_line);
   else if (arguments.what == "gemm")

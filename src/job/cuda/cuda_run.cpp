@@ -95,10 +95,6 @@ std::vector<std::string> cuda_implementations(const std::string& row, DType dtyp
   return kernels::cuda::known_implementations(row, dtype);
 }
 
-bool names_cuda_algorithm(const std::string& implementation) {
-  return kernels::cuda::names_algorithm(implementation);
-}
-
 std::vector<machine::KernelTable::Line> time_cuda_kernels(
     int device, const std::vector<machine::KernelTable::Line>& known,
     const std::vector<kernels::Problem>& problems, double seconds) {

@@ -13,10 +13,6 @@ std::vector<std::string> cuda_implementations(const std::string&, DType) {
   return {};
 }
 
-bool names_cuda_algorithm(const std::string&) {
-  return false;
-}
-
 std::vector<machine::KernelTable::Line> time_cuda_kernels(
     int, const std::vector<machine::KernelTable::Line>&, const std::vector<kernels::Problem>&,
     double) {

@@ -129,24 +129,6 @@ std::vector<std::string> implementations(const Problem& problem, FloatProducts p
   return names;
 }
 
-std::vector<std::string> neighbours(const Problem& problem, FloatProducts products) {
-  std::vector<std::string> names;
-  if (!op::product_of(problem.op)) return names;
-  const auto precision = cublaslt::method_of(library_product(problem.dtype, products))->precision;
-  for (const cublaslt::Method& method : cublaslt::neighbours(problem, precision))
-    names.push_back(cublaslt::name_of(method));
-  return names;
-}
-
-bool names_algorithm(const std::string& implementation) {
-  const auto method = cublaslt::method_of(implementation);
-  return method && method->numbers;
-}
-
-std::int64_t most_workspace_bytes(const std::string& implementation, const Problem& problem) {
-  return bytes_for(implementation, problem.op, problem.shapes, problem.dtype);
-}
-
 std::int64_t needed_workspace_bytes(const std::string& implementation, const Problem& problem) {
   if (const auto method = cublaslt::method_of(implementation))
     return cublaslt::needed_workspace_bytes(problem, *method);

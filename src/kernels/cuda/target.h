@@ -30,14 +30,6 @@ machine::Target target(FloatProducts products = FloatProducts::full,
 std::vector<std::string> implementations(const Problem& problem, FloatProducts products,
                                          AttentionBy attention);
 
-/// Algorithms of a library that it does not propose for a product, and accepts
-/// (cublaslt::neighbours); none for other problems. Asks the library, and so the device.
-std::vector<std::string> neighbours(const Problem& problem, FloatProducts products);
-/// True for a name of such an algorithm, of whatever product.
-bool names_algorithm(const std::string& implementation);
-
-/// Scratch that this implementation wants at most, whichever problem of this size.
-std::int64_t most_workspace_bytes(const std::string& implementation, const Problem& problem);
 /// Scratch that just this implementation wants for just this problem, which may be less than what
 /// target() plans with. Asks the libraries, and so the device.
 std::int64_t needed_workspace_bytes(const std::string& implementation, const Problem& problem);

@@ -1,9 +1,6 @@
 #include "measure/cuda/device_kernels.h"
 
 #include <algorithm>
-#include <deque>
-#include <memory>
-#include <utility>
 
 #include "base/stopwatch.h"
 #include "kernels/cuda/kernels.h"
@@ -31,59 +28,6 @@ double copy_bytes_per_s(BenchDevice& device, double seconds) {
          });
 }
 
-/// The algorithms near the proposals of a library that a search has found to be fast, by problem.
-class Search {
- public:
-  Search(BenchDevice& device, FloatProducts floats, double seconds)
-      : device_(device), floats_(floats), seconds_(seconds) {}
-
-  const std::vector<std::string>& names_for(const kernels::Problem& problem) {
-    const auto known = std::ranges::find_if(found_, [&](const Found& one) {
-      return one.problem.op == problem.op && one.problem.shapes == problem.shapes &&
-             one.problem.dtype == problem.dtype;
-    });
-    if (known != found_.end()) return known->names;
-    return found_.emplace_back(problem, search(problem)).names;
-  }
-
- private:
-  struct Found {
-    kernels::Problem problem;
-    std::vector<std::string> names;
-  };
-
-  std::vector<std::string> search(const kernels::Problem& problem) {
-    const std::vector<std::string> all = kernels::cuda::neighbours(problem, floats_);
-    if (all.empty()) return {};
-    // With room for whichever algorithm.
-    const std::string& first = all.front();
-    DeviceKernelBench bench(device_, problem, kernels::cuda::prepare(first, problem),
-                            kernels::cuda::most_workspace_bytes(first, problem));
-    bench.measure_s(0);  // warm
-    std::vector<std::pair<double, std::string>> glances;
-    const Stopwatch watch;
-    for (const std::string& name : all) {
-      if (watch.seconds() >= seconds_) break;
-      bench.compute_by(kernels::cuda::prepare(name, problem));
-      glances.emplace_back(bench.glance_s(), name);
-    }
-    std::ranges::sort(glances);
-    std::vector<std::string> best;
-    for (const auto& [seconds, name] : glances)
-      if (best.size() < most_measured) best.push_back(name);
-    return best;
-  }
-
-  static constexpr std::size_t most_measured = 8;
-  BenchDevice& device_;
-  FloatProducts floats_;
-  double seconds_;
-  std::deque<Found> found_;
-};
-
-/// What a search finds differs by less than what proposals differ by, and is asked for each time.
-constexpr double worth_after_search = 0.003;
-
 /// Each kernel is timed for so many seconds, after as many of warming up as are asked for.
 Choosing choosing_on(BenchDevice& device, FloatProducts floats, double seconds, double warm_s) {
   Choosing made;
@@ -103,23 +47,11 @@ Choosing choosing_on(BenchDevice& device, FloatProducts floats, double seconds, 
 
 }  // namespace
 
-DeviceKernels device_kernels(BenchDevice& device, FloatProducts floats, const MeasuringTimes& times,
+DeviceKernels device_kernels(BenchDevice& device, FloatProducts floats, double seconds,
                              const machine::PeakRates& peak) {
   DeviceKernels made;
-  made.choosing = choosing_on(device, floats, times.each_s, warm_up_s);
-  if (times.search_s > 0) {
-    made.choosing.worth = worth_after_search;
-    made.choosing.implementations = [proposed = made.choosing.implementations,
-                                     search =
-                                         std::make_shared<Search>(device, floats, times.search_s)](
-                                        const kernels::Problem& problem) {
-      std::vector<std::string> names = proposed(problem);
-      const std::vector<std::string>& found = search->names_for(problem);
-      names.insert(names.end(), found.begin(), found.end());
-      return names;
-    };
-  }
-  made.bytes_per_s = copy_bytes_per_s(device, times.each_s);
+  made.choosing = choosing_on(device, floats, seconds, warm_up_s);
+  made.bytes_per_s = copy_bytes_per_s(device, seconds);
   made.peak_flops_per_s = [=](DType dtype) {
     if (dtype == DType::bf16) return peak.bf16_flops_per_s;
     return floats == FloatProducts::tf32 ? peak.tf32_flops_per_s : peak.f32_flops_per_s;

@@ -13,15 +13,9 @@ namespace fourfold::measure::cuda {
 
 using kernels::cuda::FloatProducts;
 
-/// How long `bench kernels` measures.
-struct MeasuringTimes {
-  double each_s = 0;    // every kernel
-  double search_s = 0;  // algorithms that a library does not propose, by a glance at each; 0: none
-};
-
-/// The device must outlive it; its copy is measured at once. Of the algorithms that a search
-/// glances at, the eight that seem the fastest are measured as the proposals are.
-DeviceKernels device_kernels(BenchDevice& device, FloatProducts floats, const MeasuringTimes& times,
+/// Each kernel is timed for so many seconds. The device must outlive it; its copy is measured at
+/// once.
+DeviceKernels device_kernels(BenchDevice& device, FloatProducts floats, double seconds,
                              const machine::PeakRates& peak);
 
 /// Lines of a table for the products among the problems: those that are known, and those that are

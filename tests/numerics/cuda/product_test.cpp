@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "kernels/cuda/attention_format.h"
-#include "kernels/cuda/cublaslt.h"
 #include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/fused_product.h"
 #include "kernels/cuda/library_workspace.h"
@@ -205,25 +204,6 @@ TEST(CudaEmulatedAttention, has_kernels_of_any_order_only_where_they_are_asked_f
   EXPECT_EQ(names(AttentionBy::own), (Names{"own"}));
   EXPECT_EQ(names(AttentionBy::cudnn), (Names{"cudnn", "own"}));
   EXPECT_EQ(names(AttentionBy::cudnn_fast), (Names{"cudnn_fast", "cudnn", "own"}));
-}
-
-TEST(CudaEmulatedProducts, have_names_of_which_each_means_one_way_of_the_library) {
-  using namespace kernels::cuda::cublaslt;
-  const AlgorithmNumbers numbers{66, 393, 35, 2, 2, 0, 5, 0, 8};
-  const Method methods[] = {{},
-                            {Precision::tf32},
-                            {Precision::full, 9},
-                            {Precision::tf32, 3},
-                            {Precision::full, 0, numbers},
-                            {Precision::tf32, 0, numbers}};
-  for (const Method& method : methods) EXPECT_EQ(method_of(name_of(method)), method);
-  EXPECT_EQ(name_of(methods[3]), "cublaslt_tf32/3");
-  EXPECT_EQ(name_of(methods[4]), "cublaslt/66.393.35.2.2.0.5.0.8");
-  for (const char* wrong : {"", "own", "cublas", "cublaslt/", "cublaslt/0", "cublaslt/a",
-                            "cublaslt/1.2", "cublaslt/66.393.35.2.2.0.5.0.8.1",
-                            "cublaslt/66.393.35.2.2.0.5.0.", "cublaslt/66.393.35.2.2.0.5.-1.8",
-                            "cublaslt/66.393.35.2.2.0.5.0.99999999999", "cublaslt_tf32/3/1"})
-    EXPECT_EQ(method_of(wrong), std::nullopt) << wrong;
 }
 
 TEST(CudaEmulatedWorkspace, of_a_library_begins_at_256_bytes_and_has_what_it_asked_for) {

@@ -221,23 +221,6 @@ TEST(DeviceKernelTable, wrong_lines_are_told_with_what_their_row_may_have) {
   expect_part(message("workspace: 4096", "workspace: -1"), "expected a whole number from 0");
 }
 
-TEST(DeviceKernelTable, a_line_of_a_product_may_have_an_algorithm_that_is_in_no_list) {
-  const KnownImplementations with_algorithms{
-      implementations, device_implementations,
-      [](const std::string& name) { return name.starts_with("cublaslt/66."); }};
-  const auto read = [&](const char* from, const std::string& to, const KnownImplementations& who) {
-    std::string text = to_text(device_table());
-    text.replace(text.find(from), std::string(from).size(), to);
-    return read_kernel_table(text, "t.yaml", who);
-  };
-  const KernelTable table = read("by: cublaslt/2", "by: cublaslt/66.1.2", with_algorithms);
-  EXPECT_EQ(table.lines[1].implementation, "cublaslt/66.1.2");
-  EXPECT_THROW(read("by: cublaslt/2", "by: cublaslt/67.1.2", with_algorithms), UserError);
-  EXPECT_THROW(read("by: cublaslt/2", "by: cublaslt/66.1.2", known), UserError);
-  EXPECT_THROW(read("by: cudnn", "by: cublaslt/66.1.2", with_algorithms), UserError)
-      << "attention is no product";
-}
-
 TEST(DeviceKernelTable, one_of_another_device_or_of_a_cpu_is_refused) {
   EXPECT_THROW(device_choices_of(device_table(), "t.yaml", "NVIDIA A100; cuBLASLt 130002"),
                UserError);

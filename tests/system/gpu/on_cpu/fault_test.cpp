@@ -67,16 +67,6 @@ TEST_F(FakeGpuCommands, a_table_names_the_fastest_by_the_clock_and_is_refused_on
   // The last candidate takes the fewest launches.
   EXPECT_NE(program.output.find("by cublaslt/2"), std::string::npos) << text;
   EXPECT_EQ(program.output.find("by cublaslt "), std::string::npos);
-  // A search finds what the library does not propose and is faster still.
-  ASSERT_EQ(run_here({"bench", "kernels", path("gpt.yaml"), "--device", "cuda", "--dtype", "bf16",
-                      "--seconds", "0.001", "--search", "10", "-o", table})
-                .code,
-            0);
-  const Outcome searched = with_config("program", sets);
-  EXPECT_NE(searched.output.find("by cublaslt/66.1.1.3.0.0.0.0.0"), std::string::npos)
-      << read_bytes(table);
-  EXPECT_EQ(searched.output.find("by cublaslt/2"), std::string::npos);
-  train("searched", sets);
   fake_cuda().library_version = "1.2.4";
   expect_one_line(
       with_config("program", sets), 2,
