@@ -222,7 +222,7 @@ void bench_step(const BenchArguments& arguments) {
       const StepJob step = make_step_job(
           arguments, static_cast<std::int64_t>(world.size()), [&](const auto& preparation) {
             job::FoundHere found = preparation.nothing_found();
-            found.gpu = job::place_gpus(preparation.planned(), preparation.device(), processes);
+            found.gpu = job::place_gpus(preparation.device(), processes);
             return found;
           });
       measure_rank(arguments, step, world, nullptr);

@@ -320,13 +320,17 @@ void NcclCommunicators::register_with(Entry& entry, const Memory& memory, Lock& 
 }
 
 void NcclCommunicators::first_use(const Made& made, Use use) {
-  if (made.party.members.size() == 1) return;
-  const std::string what = to_string(made.party);
+  if (made.party.members.size() > 1)
+    carry_out(made.comm, to_string(made.party), [&] { return carry_first_bytes(made, use); });
+}
+
+void NcclCommunicators::carry_out(NcclComm comm, std::string_view what,
+                                  const std::function<Answer()>& calls) {
   Watch watch(*this);
   Answer answer{};
   {
     const Lock lock = enter();
-    answer = carry_first_bytes(made, use);
+    answer = calls();
   }
   switch (watch.stop()) {
     case Watch::Verdict::end_of_job:
@@ -337,7 +341,7 @@ void NcclCommunicators::first_use(const Made& made, Use use) {
       break;
   }
   Lock lock = enter();
-  settle(answer.result, made.comm, answer.call, what, lock);
+  settle(answer.result, comm, answer.call, what, lock);
 }
 
 NcclCommunicators::Answer NcclCommunicators::carry_first_bytes(const Made& made, Use use) {

@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -77,11 +78,16 @@ class NcclCommunicators {
   const NcclApi& api() const { return api_; }
   const World& world() const { return world_; }
 
-  /// Held while NCCL is called, so that nobody takes communicators away meanwhile.
-  Lock enter();
-  /// Returns once a call is over that gave `result`. `call` is NCCL's name of it, `what` it is for.
-  void settle(NcclResult result, NcclComm comm, std::string_view call, std::string_view what,
-              Lock& lock);
+  /// What a call of NCCL gave, and NCCL's name of it.
+  struct Answer {
+    NcclResult result;
+    std::string_view call;
+  };
+  /// Makes calls that may block, and returns once they are over: NCCL connects ranks in the first
+  /// call that goes a way between them, which may be the first one of its size. A call that blocks
+  /// for longer than the job lasts is ended, also where a rank died before it connected. `what`:
+  /// who is connected, for messages. Cost: a thread for as long as the calls take.
+  void carry_out(NcclComm comm, std::string_view what, const std::function<Answer()>& calls);
   /// Throws what went wrong on any communicator after the calls were over.
   void check();
 
@@ -103,14 +109,15 @@ class NcclCommunicators {
     std::size_t bytes = 0;
   };
 
+  /// Held while NCCL is called, so that nobody takes communicators away meanwhile.
+  Lock enter();
+  /// Returns once a call is over that gave `result`. `call` is NCCL's name of it, `what` it is for.
+  void settle(NcclResult result, NcclComm comm, std::string_view call, std::string_view what,
+              Lock& lock);
   void wait(NcclComm comm, std::string_view call, std::string_view what, Lock& lock);
   void split(std::span<const Party> parties, const SplitRound& round, Use use,
              std::vector<Made>& made);
   void first_use(const Made& made, Use use);
-  struct Answer {
-    NcclResult result;
-    std::string_view call;
-  };
   Answer carry_first_bytes(const Made& made, Use use);
   [[noreturn]] void fail(NcclResult result, NcclComm comm, std::string_view call,
                          std::string_view what);

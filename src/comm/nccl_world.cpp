@@ -50,7 +50,13 @@ class NcclWorld::Members : public DeviceGroup {
 
   void enqueue(const DeviceCollective& collective, DeviceStream stream) override {
     check_sizes(collective);
-    NcclCommunicators::Lock lock = communicators_.enter();
+    communicators_.carry_out(comm_, what_, [&]() -> NcclCommunicators::Answer {
+      return {enqueue_calls(collective, stream), nccl_name(collective.kind)};
+    });
+  }
+
+ private:
+  NcclResult enqueue_calls(const DeviceCollective& collective, DeviceStream stream) const {
     const NcclApi& api = communicators_.api();
     const bool is_group = collective.from.size() != 1 || collective.kind == Group::Kind::all_to_all;
     NcclResult result = is_group ? api.group_start() : NcclResult::success;
@@ -61,10 +67,9 @@ class NcclWorld::Members : public DeviceGroup {
       const NcclResult ended = api.group_end();
       if (is_under_way(result)) result = ended;
     }
-    communicators_.settle(result, comm_, nccl_name(collective.kind), what_, lock);
+    return result;
   }
 
- private:
   static bool is_under_way(NcclResult result) {
     return result == NcclResult::success || result == NcclResult::in_progress;
   }
@@ -183,19 +188,21 @@ const NcclWorld::Pair& NcclWorld::pair(Rank peer, int tag, bool sends) const {
 void NcclWorld::send(Rank peer, int tag, std::span<const std::byte> bytes, DeviceStream stream) {
   const Pair& way = pair(peer, tag, true);
   if (bytes.empty()) return;
-  NcclCommunicators::Lock lock = communicators_.enter();
-  communicators_.settle(communicators_.api().send(bytes.data(), bytes.size(), NcclType::u8,
-                                                  receiver, way.comm, stream),
-                        way.comm, "ncclSend", way.what, lock);
+  communicators_.carry_out(way.comm, way.what, [&]() -> NcclCommunicators::Answer {
+    return {communicators_.api().send(bytes.data(), bytes.size(), NcclType::u8, receiver, way.comm,
+                                      stream),
+            "ncclSend"};
+  });
 }
 
 void NcclWorld::recv(Rank peer, int tag, std::span<std::byte> bytes, DeviceStream stream) {
   const Pair& way = pair(peer, tag, false);
   if (bytes.empty()) return;
-  NcclCommunicators::Lock lock = communicators_.enter();
-  communicators_.settle(
-      communicators_.api().recv(bytes.data(), bytes.size(), NcclType::u8, sender, way.comm, stream),
-      way.comm, "ncclRecv", way.what, lock);
+  communicators_.carry_out(way.comm, way.what, [&]() -> NcclCommunicators::Answer {
+    return {communicators_.api().recv(bytes.data(), bytes.size(), NcclType::u8, sender, way.comm,
+                                      stream),
+            "ncclRecv"};
+  });
 }
 
 void NcclWorld::check() {

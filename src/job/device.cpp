@@ -199,10 +199,7 @@ std::string words_of_ranks(const Job& job) {
                 gpu.why_not_nccl);
 }
 
-/// Stages pass messages.
-enum class Stages : std::uint8_t { one, several };
-
-void settle(GpuPlace& place, Stages stages, comm::World& world) {
+void settle(GpuPlace& place, comm::World& world) {
   const machine::CudaFacts facts = cuda_facts();
   const machine::CudaDevice& gpu = facts.devices.at(static_cast<std::size_t>(place.index));
   const std::string host = comm::own_placement().host, own = format("{} {}", host, gpu.uuid);
@@ -213,16 +210,12 @@ void settle(GpuPlace& place, Stages stages, comm::World& world) {
   const std::string nccl_place =
       format("{} {}", host_of_nccl == nullptr ? host : host_of_nccl, gpu.bus_id);
   const bool shares = std::ranges::count(world.all_gather(nccl_place), nccl_place) > 1;
-  // Two stages that shared one GPU by NCCL never came to their first step: whether they do now, or
-  // with a GPU each, nobody has seen (tests/bench/results/gpu.md). scripts/gpu-check tries.
-  const bool may_send = stages == Stages::one || std::getenv("FOURFOLD_STAGES_BY_NCCL") != nullptr;
-  const NcclWords words = shares || !may_send ? NcclWords{} : words_of_nccl();
+  const NcclWords words = shares ? NcclWords{} : words_of_nccl();
   place.why_not_nccl =
       first_word(world, shares && place.ranks == 1
                             ? "its GPU is a slice of one of which another rank has a slice too"
-                        : shares    ? "it shares its GPU with another rank"
-                        : !may_send ? "stages are not known to work by NCCL"
-                                    : words.trouble);
+                        : shares ? "it shares its GPU with another rank"
+                                 : words.trouble);
   place.what_nccl_lacks = first_word(world, words.lacks);
   const std::string why_not_mpi =
       first_word(world, comm::mpi_takes_device_memory() ? "" : "MPI takes no device memory");
@@ -233,12 +226,12 @@ void settle(GpuPlace& place, Stages stages, comm::World& world) {
 
 }  // namespace
 
-std::optional<GpuPlace> place_gpus(const PlannedRun& run, Device device, comm::Together& together) {
+std::optional<GpuPlace> place_gpus(Device device, comm::Together& together) {
   comm::World* const world = together.world();
   if (device != Device::cuda || world == nullptr) return std::nullopt;
   GpuPlace place;
   together.each([&] { place.index = own_gpu(*world); });
-  settle(place, run.plan.edges.empty() ? Stages::one : Stages::several, *world);
+  settle(place, *world);
   return place;
 }
 
@@ -247,7 +240,7 @@ GpuPlace place_gpu(comm::World& world) {
     throw UserError(ExitCode::environment, trouble(facts));
   GpuPlace place;
   place.index = own_gpu(world);
-  settle(place, Stages::one, world);
+  settle(place, world);
   return place;
 }
 

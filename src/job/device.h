@@ -46,7 +46,7 @@ void require_device(Device device);
 /// pass between ranks: by NCCL where each has a GPU to itself and all of them load it. None where
 /// the process is alone, whose ranks are threads and share the first GPU, and on a CPU. All call
 /// together. Errors: UserError(environment) where the host has several GPUs and fewer than ranks.
-std::optional<GpuPlace> place_gpus(const PlannedRun& run, Device device, comm::Together& together);
+std::optional<GpuPlace> place_gpus(Device device, comm::Together& together);
 /// The same for ranks that have no job: to measure what passes between them, or to look at them.
 /// Errors: also where no GPU answers. All call together.
 GpuPlace place_gpu(comm::World& world);

@@ -154,7 +154,7 @@ struct Found {
 Found look_here(const TrainArguments& arguments, const job::Preparation& run,
                 comm::Together& together, screen::Log& log) {
   Found found{run.nothing_found(), {}};
-  found.here.gpu = job::place_gpus(run.planned(), run.device(), together);
+  found.here.gpu = job::place_gpus(run.device(), together);
   found.kernels =
       find_kernels(arguments, run, found.here.gpu ? found.here.gpu->index : 0, log, together);
   if (!found.kernels.table.empty()) found.here.kernel_table = found.kernels.table;

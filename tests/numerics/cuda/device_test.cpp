@@ -3,6 +3,9 @@
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -25,12 +28,15 @@ void check(cudaError_t status, const char* call) {
     throw std::runtime_error(format("{}: {}", call, cudaGetErrorString(status)));
 }
 
-/// A copy of host memory on the device.
+constexpr std::size_t guard_bytes = 64;  // the harness's, after operands; ours, after every copy
+
+/// A copy of host memory on the device, with bytes after it that nobody may change.
 class DeviceCopy {
  public:
   DeviceCopy(void* host, std::size_t bytes) : host_(host), bytes_(bytes) {
-    check(cudaMalloc(&device_, bytes + 1), "cudaMalloc");
+    check(cudaMalloc(&device_, bytes + guard_bytes), "cudaMalloc");
     check(cudaMemcpy(device_, host, bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+    check(cudaMemset(guard(), guard_byte, guard_bytes), "cudaMemset");
   }
   ~DeviceCopy() { cudaFree(device_); }
   DeviceCopy(const DeviceCopy&) = delete;
@@ -38,15 +44,20 @@ class DeviceCopy {
   void* data() const { return device_; }
   void copy_back() const {
     check(cudaMemcpy(host_, device_, bytes_, cudaMemcpyDeviceToHost), "cudaMemcpy");
+    std::array<std::uint8_t, guard_bytes> found{};
+    check(cudaMemcpy(found.data(), guard(), guard_bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
+    if (!std::ranges::all_of(found, [](std::uint8_t byte) { return byte == guard_byte; }))
+      throw std::runtime_error(format("a kernel wrote behind its {} bytes", bytes_));
   }
 
  private:
+  static constexpr std::uint8_t guard_byte = 0xA5;
+  std::byte* guard() const { return static_cast<std::byte*>(device_) + bytes_; }
+
   void* host_;
   void* device_ = nullptr;
   std::size_t bytes_;
 };
-
-constexpr std::size_t guard_bytes = 64;  // the harness's, after operands and workspace
 
 kernels::Run on_device(const std::string& implementation, const kernels::Problem& problem) {
   return [enqueue = kernels::cuda::prepare(implementation, problem)](kernels::Tensors operands,
@@ -61,7 +72,8 @@ kernels::Run on_device(const std::string& implementation, const kernels::Problem
             static_cast<std::size_t>(tensor.elements() * size_bytes(tensor.dtype)) + guard_bytes);
       tensor.data = copy->data();
     }
-    DeviceCopy scratch(workspace.data(), workspace.size() + guard_bytes);
+    // After it comes a page of the host that nobody may read.
+    DeviceCopy scratch(workspace.data(), workspace.size());
     enqueue(moved, {static_cast<std::byte*>(scratch.data()), workspace.size()}, nullptr);
     check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     for (const auto& [host, copy] : copies) copy->copy_back();

@@ -292,6 +292,36 @@ TEST(NcclFaults, a_rank_whose_call_blocks_hears_of_the_end_of_the_job) {
   EXPECT_EQ(ranks.nccl.num_alive(), 0);
 }
 
+TEST(NcclFaults, a_rank_that_connects_for_a_later_call_hears_of_the_end_of_the_job) {
+  // NCCL connects for the first large tensor, say, when its peer is gone already.
+  for (const char* function : {"ncclReduceScatter", "ncclSend", "ncclRecv"}) {
+    Ranks ranks(2);
+    const GroupSpec spec = spec_of("x", {0, 1});
+    const std::vector<std::vector<Channel>> channels = {{{Rank(1), 1, true}, {Rank(1), 2, false}},
+                                                        {{Rank(0), 1, false}, {Rank(0), 2, true}}};
+    const double took_s = seconds_of([&] {
+      const std::string text = ranks.fault_of([&](World& world, NcclWorld& device) {
+        device.create_groups({&spec, 1});
+        device.create_channels(channels[world.rank().index()]);
+        world.barrier();
+        if (world.rank() == Rank(1)) throw UserError(ExitCode::environment, "rank 1 has gone");
+        ranks.nccl.block(0, function);
+        std::vector<std::byte> data(16);
+        const std::span<std::byte> all(data), half = all.first(8);
+        FakeStream stream;
+        if (std::string_view(function) == "ncclSend") device.send(Rank(1), 1, all, stream.get());
+        if (std::string_view(function) == "ncclRecv") device.recv(Rank(1), 2, all, stream.get());
+        device.group(spec.members, "x")
+            .enqueue({Group::Kind::reduce_scatter, DType::f64, Reduction::sum, {all}, {half}},
+                     stream.get());
+      });
+      EXPECT_TRUE(has(text, "rank 1 has gone")) << function << ": " << text;
+    });
+    EXPECT_LT(took_s, 8) << function;
+    EXPECT_EQ(ranks.nccl.num_alive(), 0);
+  }
+}
+
 TEST(NcclFaults, abort_from_another_thread_releases_streams_and_ends_all_calls) {
   Ranks ranks(2);
   const GroupSpec spec = spec_of("x", {0, 1});
