@@ -71,8 +71,7 @@ class NcclCommunicators {
   /// can reach it may read and write it (ncclMemAlloc sees to that, without a context on them), and
   /// it is registered whole with every communicator but that of all ranks, so that nothing is
   /// copied through NCCL's buffers. All ranks call together: of a communicator, either all or no
-  /// members register. Stays until this object goes. Errors:
-  /// out_of_memory names the bytes.
+  /// members register. Stays until this object goes. Errors: out_of_memory names the bytes.
   std::byte* allocate(std::size_t bytes);
 
   const NcclApi& api() const { return api_; }

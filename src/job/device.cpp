@@ -31,10 +31,12 @@ constexpr std::int64_t most_sharing = 64;
 /// with code for every GPU.
 constexpr std::int64_t late_library_bytes = std::int64_t{3} << 29;
 
-/// Measured of NCCL 2.28.9 on an H200, two ranks (tests/bench/results/gpu.md): its communicator of
-/// all ranks and a group take 0.4 to 0.65 GiB of a rank's GPU, each of four channels 65 MiB. A
-/// group was not measured by itself: every further one counts as much as the first two together.
-constexpr std::int64_t nccl_group_bytes = std::int64_t{666} << 20,
+/// Measured of NCCL 2.28.9 on an H200, two ranks over loopback (tests/bench/results/gpu.md): its
+/// communicator of all ranks and a first group take 0.4 to 0.65 GiB of a rank's GPU, a further
+/// group 18 MiB and a channel 33. Those two count twice here: their buffers go by the way between
+/// ranks.
+constexpr std::int64_t nccl_first_bytes = std::int64_t{666} << 20,
+                       nccl_group_bytes = std::int64_t{36} << 20,
                        nccl_channel_bytes = std::int64_t{65} << 20;
 
 /// Why a GPU cannot do a job; empty where it can. What `auto` passes over in silence.
@@ -273,7 +275,8 @@ Communicators communicators_of(const Preparation& run) {
 std::int64_t nccl_bytes(const Communicators& communicators) {
   const auto [groups, channels] = communicators;
   if (groups == 0 && channels == 0) return 0;
-  return std::max<std::int64_t>(groups, 1) * nccl_group_bytes + channels * nccl_channel_bytes;
+  return nccl_first_bytes + std::max<std::int64_t>(groups - 1, 0) * nccl_group_bytes +
+         channels * nccl_channel_bytes;
 }
 
 std::int64_t memory_share(const GpuPlace* gpu, std::int64_t ranks_here, std::int64_t beside_bytes,

@@ -89,7 +89,7 @@ TEST_F(GpuPlaces, what_nccl_takes_is_left_free_for_it) {
   EXPECT_EQ(job::memory_share(&place, 1, 0, communicators), 17 * gib / 2);
   place.between = job::Between::nccl;
   EXPECT_EQ(job::memory_share(&place, 1, 0, communicators),
-            17 * gib / 2 - 2 * 666 * mib - 4 * 65 * mib);
+            17 * gib / 2 - (666 + 36) * mib - 4 * 65 * mib);
   EXPECT_EQ(job::memory_share(&place, 1, 0), 17 * gib / 2);
   fake_cuda().free_bytes = gib;
   EXPECT_EQ(job::memory_share(&place, 1, 0, communicators), 0);
