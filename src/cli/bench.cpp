@@ -80,9 +80,12 @@ Times measure_call(const measure::Call& call, const job::Job& job, double second
 }
 
 /// A product that both overwrites and adds has one line: the table does not tell them apart.
+/// Attention of bf16, which several compute, has none: its lines would be for all shapes.
 void add_line(machine::KernelTable& table, const measure::Call& call, const Times& times) {
-  const bool is_chosen = times.size() > 1 || op::product_of(call.problem.op);
-  if (!is_chosen || measure::find_line(table.lines, call.problem) != nullptr) return;
+  const bool is_chosen = times.size() > 1 && machine::is_row_of_cpu(call.problem.op);
+  if (!(is_chosen || op::product_of(call.problem.op)) ||
+      measure::find_line(table.lines, call.problem) != nullptr)
+    return;
   const auto lines = measure::table_lines(
       {call.problem},
       {.implementations =

@@ -28,8 +28,7 @@ const Rows& rows() {
       if (op::product_of(row)) rows.products.emplace_back(op::name(row));
     rows.cpu = rows.device = rows.products;
     for (const op::Op& row : op::all_rows()) {
-      if (op::work_class(row) == op::WorkClass::product && !op::product_of(row))
-        rows.cpu.emplace_back(op::name(row));
+      if (is_row_of_cpu(row) && !op::product_of(row)) rows.cpu.emplace_back(op::name(row));
       if (op::work_class(row) == op::WorkClass::core) rows.device.emplace_back(op::name(row));
     }
     return rows;
@@ -174,6 +173,10 @@ const std::string& place_of(const KernelTable& table) {
 }
 
 }  // namespace
+
+bool is_row_of_cpu(const op::Op& row) {
+  return op::work_class(row) == op::WorkClass::product || op::product_of(row);
+}
 
 const std::string& product_row() {
   static const std::string found = [] {

@@ -30,6 +30,9 @@ namespace fourfold::machine {
 /// The row that is a product of matrices and nothing else.
 const std::string& product_row();
 
+/// True for a row that lines of a CPU's table may be about: a product, or a convolution.
+bool is_row_of_cpu(const op::Op& row);
+
 struct KernelTable {
   static constexpr std::int64_t version = 1;
 
