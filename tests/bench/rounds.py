@@ -1,7 +1,9 @@
 """What the recipes scripts/bench-* share: options, programs that take turns, figures of their rounds, and the page of them."""
 import argparse
 import dataclasses
+import json
 import os
+import shlex
 import statistics
 
 from peers import ROOT, choose_workloads, fail, fourfold_run, range_text, steps_of
@@ -78,9 +80,25 @@ def parse(p):
         options.names = choose_workloads(options.workloads, options.known_workloads) if options.workloads else []
     if options.rounds < 1:
         fail("--rounds starts at 1")
+    require_binary(options)
+    return options
+
+
+def require_binary(options):
     if not os.access(options.binary, os.X_OK):
         fail(f"{options.binary} is missing; run scripts/build or give --binary")
-    return options
+
+
+def command_text(script, options, defaults):
+    """The command line that makes a page: the options that are not as by default, and settings of Fourfold."""
+    words = [f"--{name} {shlex.quote(str(value))}" for name, value in sorted(vars(options).items())
+             if name in defaults and value != defaults[name]]  # fmt: skip
+    return " ".join([f"scripts/{script}", *words, *(f"--set {shlex.quote(text)}" for text in getattr(options, "set", []))])
+
+
+def turned(names, turn):
+    """The same names, another first in each round: none gains by its place."""
+    return names[turn % len(names) :] + names[: turn % len(names)]
 
 
 def busy_text(options):
@@ -88,8 +106,23 @@ def busy_text(options):
     return f" The machine was busy (load {options.load:.1f} before): do not believe these figures." if options.load > 0.5 else ""
 
 
-def write_page(options, text):
-    with open(options.output, "w", encoding="utf-8") as file:
-        file.write(text)
+def write_page(path, text):
+    """Prints a page, and writes it where there is a path."""
     print(text, end="")
-    print(f"table: {options.output}")
+    if path:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        print(f"table: {path}")
+
+
+def update_rows(script, path, figures):
+    """Writes figures, by what a row reads, into the rows of scripts/repro/rows.jsonl that the script measures: each is a dict of
+    what becomes of the row, with three digits."""
+    with open(path, encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    for row in rows:
+        if row["command"].startswith(f"scripts/{script}") and row["reads"] in figures:
+            row.update({key: float(f"{value:.3g}") for key, value in figures[row["reads"]].items()})
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        file.write("".join(json.dumps(row) + "\n" for row in rows))
+    os.replace(path + ".new", path)

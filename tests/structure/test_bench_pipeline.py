@@ -39,7 +39,7 @@ class Tables(unittest.TestCase):
             path = os.path.join(folder, "rows.jsonl")
             with open(path, "w", encoding="utf-8") as file:
                 file.write("".join(json.dumps(row) + "\n" for row in rows))
-            bench.update_rows(path, {2: SECONDS})
+            bench.rounds.update_rows("bench-pipeline", path, bench.figures_of({2: SECONDS}))
             with open(path, encoding="utf-8") as file:
                 self.assertEqual([json.loads(line)["measured"] for line in file], [1.25, None])
 

@@ -41,7 +41,7 @@ class Tables(unittest.TestCase):
                       "best": result("broadcast", 0.5, 0.6)}}  # fmt: skip
         everything = [*CASE, result("broadcast", 1, 1, counted_bytes=9)]
         text = bench.text_of(a, 7.5, rows, rows, {3: CASE}, orders, everything)
-        self.assertIn("`scripts/bench-reshard --rate '1gbit'`. The machine was busy (load 7.5 before)", text)
+        self.assertIn("`scripts/bench-reshard --rate 1gbit`. The machine was busy (load 7.5 before)", text)
         self.assertIn("in all 6 runs; counted bytes between hosts were the planned ones in 5.", text)
         self.assertIn("| 4 | 0.94 / 1.00 | 0.94 / 1.00 | 0.50 / 0.60 |", text)
         self.assertIn(bench.case_table({3: CASE}), text)
