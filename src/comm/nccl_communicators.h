@@ -77,7 +77,7 @@ class NcclCommunicators {
   const NcclApi& api() const { return api_; }
   const World& world() const { return world_; }
 
-  /// What a call of NCCL gave, and NCCL's name of it.
+  /// An answer holds the result of a call, and the name that NCCL has for the call.
   struct Answer {
     NcclResult result;
     std::string_view call;

@@ -57,7 +57,8 @@ std::int64_t staged_bytes(const Job& job) {
   return job.gpu.why_not_nccl.empty() ? 0 : run::staged_bytes(job.bundle());
 }
 
-/// By NCCL, of the ranks that have most communicators.
+/// NCCL takes so many bytes of the GPU of the rank that has most communicators; none where tensors
+/// pass by another way.
 std::int64_t nccl_bytes(const Job& job) {
   if (job.gpu.between != Between::nccl) return 0;
   std::int64_t most = 0;
@@ -206,8 +207,9 @@ void settle(GpuPlace& place, comm::World& world) {
   const machine::CudaDevice& gpu = facts.devices.at(static_cast<std::size_t>(place.index));
   const std::string host = comm::own_placement().host, own = format("{} {}", host, gpu.uuid);
   place.ranks = std::ranges::count(world.all_gather(own), own);
-  // What NCCL takes for one host, a variable of its own can say. It refuses two ranks with one bus
-  // id ("Duplicate GPU detected"; NCCL 2.28.3, src/init.cc), which slices of a board (MIG) have.
+  // NCCL_HOSTID tells NCCL that processes of one host are on several. NCCL refuses two ranks of a
+  // host that have one bus id ("Duplicate GPU detected"; NCCL 2.28.3, src/init.cc), and all slices
+  // of a board (MIG) have the bus id of the board.
   const char* const host_of_nccl = std::getenv("NCCL_HOSTID");
   const std::string nccl_place =
       format("{} {}", host_of_nccl == nullptr ? host : host_of_nccl, gpu.bus_id);

@@ -55,7 +55,8 @@ GpuPlace place_gpu(comm::World& world);
 /// Errors: UserError(environment) for more ranks than can share one.
 std::unique_ptr<CudaForThreads> open_for_threads(const Job& job);
 
-/// What a rank makes of NCCL, beside its communicator of all ranks, where tensors pass by it.
+/// A rank makes so many communicators of NCCL beside the one of all ranks, where tensors pass by
+/// NCCL.
 struct Communicators {
   std::int64_t groups = 0, channels = 0;
 };
@@ -65,14 +66,15 @@ Communicators communicators_of(const Preparation& run);
 /// A bound of what NCCL takes of the GPU's memory for them; 0 for none.
 std::int64_t nccl_bytes(const Communicators& communicators);
 
-/// What the GPU or, null `gpu`, this host has left for both regions of each of so many ranks, with
-/// `communicators` where they pass tensors by NCCL; 0 where it does not say.
+/// Gives the bytes that are left for both regions of each of so many ranks: on the GPU, or on this
+/// host where `gpu` is null. Where tensors pass by NCCL, its `communicators` have their part first.
+/// 0 where the device does not say what it has.
 std::int64_t memory_share(const GpuPlace* gpu, std::int64_t ranks_here, std::int64_t beside_bytes,
                           const Communicators& communicators = {});
 
 /// UserError(does_not_fit) when the persistent and the transient region of so many ranks, and what
 /// each takes of the host beside them, exceed the memory that the device and this host have left.
-/// What libraries take of the device counts too, NCCL among them.
+/// Memory that libraries take of the device counts too, also that of NCCL's communicators.
 void check_memory(const Job& job, std::int64_t ranks_here = 1, std::int64_t beside_bytes = 0);
 
 /// For one rank. `data_name`: where feeders read, for whoever watches a run that stands still.

@@ -172,8 +172,8 @@ void CudaBackend::rehearse() {
   device_.synchronize(main_.get());
 }
 
-/// What begins and ends a step, and the vote between two steps. Pinned blocks are written anew
-/// before anybody reads them.
+/// Runs the copies that begin and end a step, and the vote between two steps. The host writes
+/// pinned blocks anew before anybody reads them.
 void CudaBackend::rehearse_blocks(const PreparedBlocks& blocks) {
   for (const std::size_t parity : {0U, 1U}) {
     if (std::byte* const step = blocks.step[parity])

@@ -51,9 +51,9 @@ struct CudaOptions {
 /// rank, and the instruction where that is known; the first one wins, and is thrown when its run is
 /// finished.
 ///
-/// Where what passes between ranks can be captured, every kernel and every move runs once when
-/// programs are bound: CUDA loads code when it is first used, and waits for the whole device to do
-/// so, where a kernel may be waiting for a rank whose host waits likewise.
+/// If exchanges between ranks can be captured, every kernel and every move runs once when programs
+/// are bound: CUDA loads code when the code is first used, and waits for the whole device to do so,
+/// where a kernel may be waiting for a rank whose host waits likewise.
 ///
 /// With several ranks, a fault ends the job on all of them, as on the CPU. Where what passes
 /// between ranks can be captured, the device may wait for a rank that is gone: whoever waits for
