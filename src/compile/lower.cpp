@@ -189,7 +189,8 @@ class Lowering {
   /// True if anything is fed here, or comes from a stage that is.
   bool has_samples() const {
     return program_.feeds.micros > 0 || std::ranges::any_of(graph_.steps, [](const Step& step) {
-             return std::holds_alternative<Handover>(step);
+             const auto* handover = std::get_if<Handover>(&step);
+             return handover != nullptr && !handover->sends;
            });
   }
 

@@ -111,7 +111,7 @@ void expect_to_learn(const RunSetup& setup, std::int64_t steps_of_part) {
 }
 
 TEST(MixedPrecision, learns_what_float32_learns_within_a_hundredth) {
-  expect_to_learn(quick_learner(Kernels::reference), 30);
+  expect_to_learn(quick_learner(Kernels::reference), 15);
 }
 
 TEST(MixedPrecision, learns_what_float32_learns_with_the_kernels_of_the_cpu) {

@@ -36,31 +36,5 @@ TEST(Passes, that_may_be_left_out_change_no_bit_alone_and_together) {
   }
 }
 
-/// Kept by the update, or made in each step: on ranks that update their own rows, that gather
-/// weights, or that have them whole; also where gradients are rounded before they move.
-TEST(Passes, rounded_weights_that_are_kept_are_those_that_each_step_makes) {
-  struct Layout {
-    plan::Grid grid;
-    bool shard_states = false;
-    plan::Strategy strategy = plan::Strategy::axonn;
-  };
-  for (const Layout& layout :
-       {Layout{{.data = 1}}, Layout{{.data = 2}, true}, Layout{{.x = 2, .y = 2, .z = 2, .data = 1}},
-        Layout{{.x = 1, .y = 2, .z = 2, .data = 2}, true},
-        Layout{{.z = 4, .data = 1}, false, plan::Strategy::fsdp}}) {
-    RunSetup setup = test::first_model();
-    setup.reference_kernels = true;
-    setup.plan.compute = DType::bf16;
-    setup.plan.shard_states = layout.shard_states;
-    setup.plan.rounds_gradients = layout.shard_states;
-    setup.plan.strategy = layout.strategy;
-    test::set_grid(setup, layout.grid);
-    const auto [kept, size] = trained(setup, trained_steps);
-    ASSERT_FALSE(kept.empty());
-    EXPECT_EQ(kept, trained(setup, trained_steps, {"keep_rounded"}).weights)
-        << test::name_of(setup.plan);
-  }
-}
-
 }  // namespace
 }  // namespace fourfold

@@ -225,8 +225,6 @@ TEST(Stages, gather_weights_that_stay_once_in_a_step) {
       for (const auto& [name, number] : gathered(bundle.at(op::ProgramKind::train)).gathers)
         EXPECT_GE(number, 3) << name << " is gathered for each of three micro-batches";
   }
-  setup.plan.cached_gathers = std::nullopt;
-  expect_equal_to_serial(setup, {on_z}, "gpt, gathered once");
 }
 
 /// Bytes of a rank, by mesh.

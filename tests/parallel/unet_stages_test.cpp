@@ -93,18 +93,6 @@ TEST(UnetStages, come_to_their_end_whatever_the_schedule) {
   for (const std::string& text : wrong) EXPECT_EQ(text, "");
 }
 
-TEST(UnetStages, that_feed_far_ones_train_as_one_rank) {
-  RunSetup setup = unet_of(true);
-  setup.plan.global_batch_size = 12;
-  setup.plan.micro_batch_size = 1;
-  const std::int64_t layers = model::build(setup.model(), {1, 1, 12}, setup.optimizer).num_layers;
-  expect_equal_to_serial(setup, {deep(8, layers)}, "U-Net, 8 stages",
-                         {Schedule::one_f_one_b, Schedule::eager_one_f_one_b});
-  setup.plan.overlap.send_recv = false;
-  expect_equal_to_serial(setup, {deep(5, layers)}, "U-Net, 5 stages, nothing beside",
-                         {Schedule::one_f_one_b});
-}
-
 TEST(UnetStages, drawn_from_seeds_train_as_one_rank) {
   const std::int64_t layers = num_unet_layers();
   std::map<std::pair<bool, std::int64_t>, TrainingOutcome> serial;
@@ -135,31 +123,6 @@ TEST(UnetStages, send_the_noise_of_times_whole_where_ranks_do_not_divide_them) {
   const std::int64_t layers = model::build(setup.model(), {4, 1, 8}, setup.optimizer).num_layers;
   Pipeline two = deep(2, layers);
   two.grids = {{.data = 1}, {.z = 2, .data = 2}};
-  compile_stages(setup, two);
-}
-
-TEST(UnetStages, keep_the_losses_of_times_on_the_stage_that_draws_them) {
-  RunSetup setup = unet_of(true);
-  setup.unet->diffusion.time_sampling = model::TimeSampling::importance;
-  setup.unet->diffusion.steps = 3;  // few, so that all have their entries soon
-  const std::int64_t layers = model::build(setup.model(), {16, 1, 32}, setup.optimizer).num_layers;
-  Pipeline two = deep(2, layers), three = deep(3, layers);
-  two.grids = {{.x = 2, .data = 1}, {.data = 2}};
-  three.grids[0] = {.data = 2};
-  expect_equal_to_serial(setup, {two, three}, "U-Net, times by importance",
-                         {Schedule::one_f_one_b});
-}
-
-/// Each rank of a stage updates its own rows, which all then gather in place and average.
-TEST(UnetStages, whose_states_are_cut_on_data_keep_averages) {
-  RunSetup setup = unet_of(true);
-  setup.plan.global_batch_size = 16;
-  setup.plan.micro_batch_size = 4;
-  setup.plan.shard_states = true;
-  setup.unet->diffusion.average_decay = 0.9;
-  const std::int64_t layers = model::build(setup.model(), {8, 1, 16}, setup.optimizer).num_layers;
-  Pipeline two = deep(2, layers);
-  two.grids = {{.data = 2}, {.x = 2, .data = 2}};
   compile_stages(setup, two);
 }
 

@@ -51,13 +51,15 @@ inline Tensors rough_weights(const RunSetup& setup) {
 
 /// Where the gradients of the first step are seen.
 enum class Gradients : std::uint8_t {
-  in_the_step,    // as their norm is taken, one instruction of each rank at a time
-  in_the_moments  // AdamW's first moments after it, which are 1 - beta1 times the clipped ones
+  in_the_step,     // as their norm is taken, one instruction of each rank at a time
+  in_the_moments,  // AdamW's first moments after it, which are 1 - beta1 times the clipped ones
+  nowhere
 };
 
 /// Trains a job on threads, from `weights`.
 inline TrainingOutcome run_job(const RunSetup& setup, program::Job job, const Tensors& weights,
-                               Gradients seen = Gradients::in_the_step) {
+                               Gradients seen = Gradients::in_the_step,
+                               std::int64_t steps = num_steps) {
   GridRun grid(setup, std::move(job));
   TrainingOutcome outcome;
   std::mutex mutex;
@@ -73,7 +75,7 @@ inline TrainingOutcome run_job(const RunSetup& setup, program::Job job, const Te
       if (buffer.role == program::BufferRole::parameter)
         GridRun::scatter(rank, buffer, weights.at(buffer.name));
     auto feeder = random_batch(setup);
-    for (std::int64_t step = 0; step < num_steps; ++step) {
+    for (std::int64_t step = 0; step < steps; ++step) {
       const op::StepBlock block = SmallRun::block(step, lr, 1);
       const op::ResultBlock result =
           step == 0 && seen == Gradients::in_the_step
@@ -94,6 +96,18 @@ inline TrainingOutcome run_job(const RunSetup& setup, program::Job job, const Te
     if (is_first) outcome.evaluation = result.loss_sum / static_cast<double>(result.valid_count);
   });
   return outcome;
+}
+
+/// The largest error of a tensor; the floor is 1e-6 times the norm of all.
+inline double error_of(const Tensors& got, const Tensors& wanted) {
+  double total = 0, worst = 0;
+  for (const auto& [name, values] : wanted) total = std::hypot(total, norm(values));
+  for (const auto& [name, values] : wanted) {
+    const KeyBias keys = key_bias(name, values.size());
+    worst = std::max(
+        worst, relative_error(without(got.at(name), keys), without(values, keys), 1e-6 * total));
+  }
+  return worst;
 }
 
 /// The largest errors seen in a matrix, for the log.

@@ -111,25 +111,6 @@ inline std::string name_of(const Pipeline& pipeline, Schedule schedule) {
 inline const std::vector<Schedule> of_one_stage_a_mesh = {Schedule::gpipe, Schedule::one_f_one_b,
                                                           Schedule::eager_one_f_one_b};
 
-inline void expect_equal_to_serial(const RunSetup& setup, const std::vector<Pipeline>& pipelines,
-                                   const std::string& what,
-                                   const std::vector<Schedule>& schedules = of_one_stage_a_mesh) {
-  const Tensors weights = rough_weights(setup);
-  Worst worst;
-  for (const Pipeline& pipeline : pipelines) {
-    const TrainingOutcome serial = run_serial(setup, pipeline.grids[0], weights);
-    for (const Schedule schedule : schedules) {
-      SCOPED_TRACE(name_of(pipeline, schedule));
-      RunSetup staged = setup;
-      if (schedule == Schedule::one_f_one_b)
-        staged.plan.overlap.weight_gradients = plan::WeightGradients::beside;
-      const auto job = compile_stages(staged, pipeline, schedule);
-      compare(run_job(setup, job, weights, in_moments), serial, 1e-10, worst);
-    }
-  }
-  print(worst, format("{}: {} pipelines, {} schedules", what, pipelines.size(), schedules.size()));
-}
-
 inline const std::vector<Pipeline> two_stages = {
     {{{.x = 2, .data = 1}, {.y = 2, .data = 2}}, {1}},
     {{{.y = 2, .z = 2, .data = 1}, {.x = 2, .data = 1}}, {0}},
