@@ -1,7 +1,7 @@
 // A shared library that CUDA loads into a program (CUDA_INJECTION64_PATH), and that writes when
 // each kernel, copy and clear ran on the GPU, by the GPU's clock: CUPTI's activity records.
 // Launches are not held for it, graphs stay graphs, and the program knows nothing of it. Not the
-// figures: gpu_table.py.
+// figures: gpu_rows.py.
 //
 // A line each in the file that FOURFOLD_KERNEL_TIMES names: launch (all nodes of one launch of a
 // graph have one number), graph (0: none), first and last nanosecond, name; with tabs between them.

@@ -1,99 +1,73 @@
-"""What the recipes scripts/bench-* share: options, programs that take turns, figures of their rounds, and the page of them."""
-import argparse
+"""Rounds in which programs take turns, and the figures of a round. Nothing here knows what a program computes."""
+import contextlib
 import dataclasses
-import json
-import os
-import shlex
+import itertools
 import statistics
+import time
 
-from peers import ROOT, choose_workloads, fail, fourfold_run, range_text, steps_of
+from processes import Stopped, fail, script
 
-# Tells glibc to keep what a program gives back: PyTorch asks for the same memory in each step.
-KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 33), "MALLOC_TRIM_THRESHOLD_": str(1 << 34), "MALLOC_TOP_PAD_": str(1 << 26)}
+
+def spread(values):
+    """[median, least, most] of the rounds."""
+    return [statistics.median(values), min(values), max(values)] if values else None
 
 
 @dataclasses.dataclass
 class Rounds:
-    """Seconds a step in each round, and the most bytes of memory, by program."""
+    """What programs said, by name: a Sample (peers.py) for each round. A program that failed runs no further rounds, so the first
+    rounds are those of all programs."""
 
-    times: dict
-    memory: dict
+    samples: dict
+    asked: int  # rounds that were asked for
+    notes: dict = dataclasses.field(default_factory=dict)  # why a program has fewer
+    failed: set = dataclasses.field(default_factory=set)
 
-    def ratios(self, other, own):
-        """How many times the time of `own` the other one took, round by round: a machine that grows slower meets both."""
-        return [a / b for a, b in zip(self.times[other], self.times[own])]
+    def times(self, name):
+        return [sample.step_s for sample in self.samples.get(name, [])]
 
-    def ratio_text(self, other, own):
-        return range_text(self.ratios(other, own), ".2f")
+    def median_s(self, name):
+        return statistics.median(self.times(name))
 
-    def ms_text(self, name, form=".0f"):
-        return range_text([1e3 * seconds for seconds in self.times[name]], form)
+    def ratios(self, above, below):
+        """How many times the time of `below` the other one took, round by round: a machine that grows slower meets both."""
+        return [a / b for a, b in zip(self.times(above), self.times(below))]
 
-    def mib(self, name):
-        return self.memory[name] / 2**20
+    def step_ms(self, name):
+        return spread([1e3 * seconds for seconds in self.times(name)])
 
+    def ratio(self, above, below):
+        return spread(self.ratios(above, below))
 
-def start_peers(label, flags_of, start):
-    """PyTorch in each of its settings, by name: `start` makes one of its flags, which takes minutes where it compiles."""
-    peers = {}
-    for name, flags in flags_of.items():
-        print(f"{label}starting PyTorch, {name}", flush=True)
-        peers[name] = start(flags)
-    return peers
+    def peak_bytes(self, name):
+        return max(sample.peak_bytes for sample in self.samples[name])
 
-
-def take_turns(label, programs, rounds):
-    """Runs each program once in each round, in their order. A program gives seconds a step, and bytes of memory at most."""
-    result = Rounds({name: [] for name in programs}, dict.fromkeys(programs, 0))
-    for turn in range(rounds):
-        for name, program in programs.items():
-            seconds, peak = program()
-            result.times[name].append(seconds)
-            result.memory[name] = max(result.memory[name], peak)
-        line = ", ".join(f"{name} {1e3 * seconds[-1]:.0f}" for name, seconds in result.times.items())
-        print(f"{label}round {turn + 1} of {rounds}, ms a step: {line}", flush=True)
-    return result
+    def first_loss(self, name):
+        return self.samples[name][0].losses[0]
 
 
-def median_step(binary, settings, warmup, scratch, extra=(), flags=(), environment=None):
-    """Median seconds of the steps of a run of Fourfold behind its warm-up, its peak memory in bytes, and its folder."""
-    run_dir, peak = fourfold_run(binary, settings, scratch, list(extra), flags, environment)
-    return statistics.median(line["step_time_s"] for line in steps_of(run_dir, warmup)), peak, run_dir
+class Allowed:
+    """The time until which some programs may take, and what each of them may take of it."""
 
+    def __init__(self, ends_s):
+        self.ends_s = ends_s
+        self.longest_s = {}
 
-def parser(description, output, workloads=None):
-    """Options that every recipe has; `output` is the page, in tests/bench/results unless --output says otherwise."""
-    p = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--rounds", type=int, default=5)
-    if workloads:
-        p.add_argument("--workloads", default=",".join(workloads), help="of " + ", ".join(workloads))
-    p.add_argument("--binary", default=os.path.join(ROOT, "build/fourfold"))
-    p.add_argument("-o", "--output", default=os.path.join(ROOT, "tests/bench/results", output), help=f"default: {output}, in tests/bench/results")
-    p.set_defaults(known_workloads=workloads, load=os.getloadavg()[0])
-    return p
+    def left_s(self):
+        return self.ends_s - time.monotonic()
 
+    def most_s(self, name):
+        """Half of what is left, so that one that hangs leaves time for the others; more for one that is known to take more."""
+        left_s = self.left_s()
+        if left_s <= 0:
+            raise Stopped("no time was left")
+        return min(left_s, max(left_s / 2, 1.5 * self.longest_s.get(name, 0)))
 
-def parse(p):
-    """The options; `names` are those of the workloads. What cannot be measured ends the script with one line."""
-    options = p.parse_args()
-    if options.known_workloads:
-        options.names = choose_workloads(options.workloads, options.known_workloads) if options.workloads else []
-    if options.rounds < 1:
-        fail("--rounds starts at 1")
-    require_binary(options)
-    return options
-
-
-def require_binary(options):
-    if not os.access(options.binary, os.X_OK):
-        fail(f"{options.binary} is missing; run scripts/build or give --binary")
-
-
-def command_text(script, options, defaults):
-    """The command line that makes a page: the options that are not as by default, and settings of Fourfold."""
-    words = [f"--{name} {shlex.quote(str(value))}" for name, value in sorted(vars(options).items())
-             if name in defaults and value != defaults[name]]  # fmt: skip
-    return " ".join([f"scripts/{script}", *words, *(f"--set {shlex.quote(text)}" for text in getattr(options, "set", []))])
+    @contextlib.contextmanager
+    def timed(self, name):
+        begin_s = time.monotonic()
+        yield
+        self.longest_s[name] = max(self.longest_s.get(name, 0), time.monotonic() - begin_s)
 
 
 def turned(names, turn):
@@ -101,28 +75,78 @@ def turned(names, turn):
     return names[turn % len(names) :] + names[: turn % len(names)]
 
 
-def busy_text(options):
-    """What the page says of a machine that was not quiet before."""
-    return f" The machine was busy (load {options.load:.1f} before): do not believe these figures." if options.load > 0.5 else ""
+def difference(losses, others):
+    """The first step whose losses differ, as a text; none: empty."""
+    for step, pair in enumerate(itertools.zip_longest(losses, others), 1):
+        if pair[0] != pair[1]:
+            return f"{pair[0]} and {pair[1]} in step {step}"
+    return ""
 
 
-def write_page(path, text):
-    """Prints a page, and writes it where there is a path."""
-    print(text, end="")
-    if path:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        print(f"table: {path}")
+def require_same_losses(samples, name):
+    """A program that runs again on the same tokens computes the same bits."""
+    differs = difference(samples[0].losses, samples[-1].losses)
+    if differs:
+        raise Stopped(f"{script()}: {name}: the losses differ from round to round: {differs}")
 
 
-def update_rows(script, path, figures):
-    """Writes figures, by what a row reads, into the rows of scripts/repro/rows.jsonl that the script measures: each is a dict of
-    what becomes of the row, with three digits."""
-    with open(path, encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
-    for row in rows:
-        if row["command"].startswith(f"scripts/{script}") and row["reads"] in figures:
-            row.update({key: float(f"{value:.3g}") for key, value in figures[row["reads"]].items()})
-    with open(path + ".new", "w", encoding="utf-8") as file:
-        file.write("".join(json.dumps(row) + "\n" for row in rows))
-    os.replace(path + ".new", path)
+def take_turns(label, programs, rounds):
+    """Runs each program once in each round, and gives the Rounds. A program is a function that gives a Sample. One that fails, or
+    whose losses are not the same bits in each round, ends the script."""
+    result = Rounds({name: [] for name in programs}, rounds)
+    for turn in range(rounds):
+        for name in turned(list(programs), turn):
+            result.samples[name].append(programs[name]())
+            require_same_losses(result.samples[name], f"{label}{name}")
+        show(label, result, turn)
+    return result
+
+
+def take_turns_within(label, programs, result, allowed, changed, after_first):
+    """The same within a time. Programs take the most seconds that they may. One that fails or is ended stays out of further
+    rounds, and the others go on; no round begins that would not end in time. `changed` is called after each program,
+    `after_first` after the first round."""
+    for turn in range(result.asked):
+        running = [name for name in programs if name not in result.failed]
+        # What failed has no part in it.
+        round_s, left_s = sum(allowed.longest_s.get(name, 0) for name in running), allowed.left_s()
+        if turn > 0 and left_s < round_s:
+            for name in running:
+                result.notes[name] = f"a round takes {round_s:.1f} s, and {max(0, left_s):.1f} s were left"
+            print(f"{label}no time for round {turn + 1} of {result.asked}", flush=True)
+            return
+        for name in turned(running, turn) if running else ():
+            try:
+                most_s = allowed.most_s(name)
+                with allowed.timed(name):
+                    sample = programs[name](most_s)
+                require_same_losses([*result.samples[name], sample], name)
+                result.samples[name].append(sample)
+            except Stopped as stopped:
+                result.failed.add(name)
+                result.notes[name] = f"round {turn + 1}: {stopped.reason()}"
+            changed()
+        show(label, result, turn)
+        if turn == 0:
+            after_first()
+
+
+def show(label, result, turn):
+    line = ", ".join(f"{name} {1e3 * of[turn].step_s:.4g}" for name, of in result.samples.items() if len(of) > turn)
+    print(f"{label}round {turn + 1} of {result.asked}, ms a step: {line}", flush=True)
+
+
+def require_near(label, rounds, name, other, most):
+    """The first losses of two programs differ by at most a part of themselves."""
+    one, two = rounds.first_loss(name), rounds.first_loss(other)
+    if not abs(one - two) <= most * abs(two):
+        fail(f"{label}the first losses are {one} of {name} and {two} of {other}; they may differ by {most:.2g} of themselves")
+
+
+def require_equal(label, losses):
+    """All losses, by name, are the same bits."""
+    names = list(losses)
+    for name in names[1:]:
+        differs = difference(losses[names[0]], losses[name])
+        if differs:
+            fail(f"{label}the losses of {names[0]} and {name} differ: {differs}")

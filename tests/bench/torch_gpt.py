@@ -5,12 +5,13 @@ AdamW.
 In fp32, or with --bf16 in PyTorch's own mixed precision: weights and moments in fp32, products by autocast in bf16; with
 --pure-bf16 weights and moments are bf16 too, which learns less, and shows what PyTorch's time is without fp32 state.
 
-The model is that of configs/gpt-shakespeare-char.yaml and configs/gpt2-124m.yaml: learned positions, blocks with layer norm first,
-GELU (tanh), scaled_dot_product_attention, head tied to the token embedding. Tokens are random.
+The model is that of configs/gpt-shakespeare-char.yaml and configs/gpt2-124m.yaml: learned positions, blocks with layer norm
+first, GELU (tanh), scaled_dot_product_attention, head tied to the token embedding. Tokens are random.
 
-The process warms up, prints {"ready": true, ...} and then answers each line "N" on standard input with the times of N
-steps, {"step_s": [...], "peak_bytes": ...}; so that peers alternate without starting anew. It ends with its input. Peak memory
-is that of the process, or on a GPU of what PyTorch allocated there; between its rounds it gives back what it does not hold.
+The process warms up, prints {"ready": true, "loss": ..., ...}, where the loss is that of its first step, and then answers each
+line "N" on standard input with the times of N steps, {"step_s": [...], "peak_bytes": ...}; so that peers alternate without
+starting anew. It ends with its input. Peak memory is that of the process, or on a GPU of what PyTorch allocated there; between
+its rounds it gives back what it does not hold.
 
 With --ranks N it starts N - 1 more processes, which share out the batch and talk by gloo: by DistributedDataParallel, or with
 --shard by fully_shard (FSDP2) of each block and of the whole. Times are those of the first one; peak memory is the sum.
@@ -242,8 +243,10 @@ def main():
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         clock.mark()
+        return loss
 
-    for _ in range(a.warmup):
+    first_loss = float(step())
+    for _ in range(a.warmup - 1):
         step()
     clock.step_s()
     if not ranks.is_first():
@@ -252,7 +255,7 @@ def main():
                 step()
             ranks.sum(own_peak_bytes())
         return
-    facts = {"torch": torch.__version__, "parameters": parameters, "attention": attention}
+    facts = {"torch": torch.__version__, "parameters": parameters, "attention": attention, "loss": first_loss}
     print(json.dumps({"ready": True, **facts}), flush=True)
     for line in sys.stdin:
         for _ in range(ranks.tell(int(line))):

@@ -5,8 +5,8 @@ moving averages, in float32.
 The network is that of improved diffusion as configs/unet-cifar10-50m.yaml has it, with a scale and a shift by the time and a
 learned variance left out. Pictures are random.
 
-The process warms up, prints {"ready": true, ...} and then answers each line "N" on standard input with the times of N
-steps, {"step_s": [...], "peak_bytes": ...}, as torch_gpt.py does.
+The process warms up, prints {"ready": true, "loss": ..., ...}, where the loss is that of its first step, and then answers each
+line "N" on standard input with the times of N steps, {"step_s": [...], "peak_bytes": ...}, as torch_gpt.py does.
 """
 import argparse
 import json
@@ -156,10 +156,11 @@ def main():
         torch._foreach_lerp_(averages, parameters, 1e-4)
         return loss
 
-    for _ in range(a.warmup):
+    first_loss = float(step())
+    for _ in range(a.warmup - 1):
         step()
     count = sum(p.numel() for p in parameters)
-    print(json.dumps({"ready": True, "torch": torch.__version__, "parameters": count}), flush=True)
+    print(json.dumps({"ready": True, "torch": torch.__version__, "parameters": count, "loss": first_loss}), flush=True)
     for line in sys.stdin:
         times = []
         for _ in range(int(line)):

@@ -1,71 +1,81 @@
 #!/usr/bin/env python3
-"""Tests of the tables of scripts/bench-overlap, from times that were made up."""
-import argparse
-import subprocess
+"""Tests of scripts/bench-overlap with a program that is made up: its rows, and that a wrong answer is told."""
 import unittest
 
-from load_script import ROOT, load_script
+from made_up import MadeUp, say
 
-SCRIPT = ROOT / "scripts/bench-overlap"
+import switches
 
-
-bench = load_script("scripts/bench-overlap")
-
-
-def run(step_ms, hidden_ms, exposed_ms):
-    """Two classes of traffic, of which one is three times the other."""
-    traffic = [
-        {"traffic": name, "calls": 4.0, "bytes": 2.0**20, "seconds": 1.0,
-         "hidden_s": share * hidden_ms / 1e3, "exposed_s": share * exposed_ms / 1e3}
-        for name, share in (("z.weights", 0.75), ("z.gradients", 0.25))
-    ]  # fmt: skip
-    return bench.Run(step_ms / 1e3, [2.0], traffic)
+# Milliseconds a step of three rounds, by how often a switch has run before: off, on, again; then each round begins with another.
+STEPS = {"off": [120, 132, 110], "on": [100, 110, 100, 99, 110, 100]}
+HIDDEN = {"off": [4, 8, 6], "on": [30, 32, 34]}
+EXPOSED = {"off": [40, 44, 42], "on": [12, 8, 10]}
 
 
-RUNS = {
-    "off": [run(120, 4, 40), run(132, 8, 44), run(110, 6, 42)],
-    "on": [run(100, 30, 12), run(110, 32, 8), run(100, 34, 10)],
-    "again": [run(101, 30, 12), run(110, 32, 8), run(99, 34, 10)],
-}
+class Overlap(MadeUp):
+    loss = {"off": 2.0, "on": 2.0}
+    payload = {"off": 2.0**20, "on": 2.0**20}
 
+    def setUp(self):
+        super().setUp()
+        self.turns = {"off": 0, "on": 0}
 
-class Tables(unittest.TestCase):
-    def test_ratios_are_taken_within_a_round(self):
-        self.assertEqual(
-            bench.row("all_gather", RUNS),
-            "| all_gather | 120.0 | 100.0 | 1.200 (1.100-1.200) | 1.000 (0.990-1.010) | 6.0 → 32.0 | 42.0 → 10.0 |",
-        )
+    def answer(self, call):
+        if call.words[0] == "trace":
+            return say({"step_s": 0.1, "traffic": self.traffic})
+        self.assertEqual(call.launcher[2:4], ["--ranks", call.sets.get("ranks", "2")])
+        state = "off" if call.sets["parallel.overlap.all_gather"] == "false" else "on"
+        turn = self.turns[state]
+        self.turns[state] += 1
+        # Two classes of traffic, of which one is three times the other.
+        self.traffic = [
+            {"traffic": name, "calls": 4.0, "bytes": self.payload[state],
+             "hidden_s": share * HIDDEN[state][turn % 3] / 1e3, "exposed_s": share * EXPOSED[state][turn % 3] / 1e3}
+            for name, share in (("z.weights", 0.75), ("z.gradients", 0.25))
+        ]  # fmt: skip
+        return self.train(call, self.loss[state] if turn == 0 else self.loss.get("later", self.loss[state]), STEPS[state][turn])
 
-    def test_each_class_of_traffic_has_a_line_with_the_switch_off_and_on(self):
-        rows = bench.class_rows("all_gather", RUNS)
-        self.assertEqual(len(rows), 4)
-        self.assertEqual(rows[0], "| all_gather | off | z.weights | 4 | 1.00 | 4.5 | 31.5 |")
-        self.assertEqual(rows[3], "| all_gather | on | z.gradients | 4 | 1.00 | 8.0 | 2.5 |")
+    def test_a_switch_off_and_on_and_each_class_of_traffic(self):
+        done = self.rows_of("bench-overlap", "--variants", "all_gather", "--pairs", "3", "--latency", "1ms", "--set", "a.b={x: 1}")
+        # The order is off on again, on again off, again off on: what is on runs as 100 110, 100 99, 110 100 in the rounds.
+        figures = done.figures("A switch off and on", switch="all_gather")
+        self.assertEqual((figures["off_ms"], figures["on_ms"]), (120, 100))
+        self.assertEqual(figures["off_by_on"], [1.2, 1.1, 1.32])
+        self.assertEqual(figures["again_by_on"], [1.1, 0.99, 1.1])
+        self.assertEqual((figures["hidden_off_ms"], figures["exposed_off_ms"]), (6, 42))
+        of_class = {(row["of"]["state"], row["of"]["traffic"]): row["figures"] for row in done.rows if row["table"] == "By class of traffic"}
+        self.assertEqual(of_class["off", "z.weights"], {"calls": 4, "payload_MiB": 1, "hidden_ms": 4.5, "exposed_ms": 31.5})
+        self.assertEqual(len(of_class), 4)
+        self.assertIn("2 virtual hosts x 2 ranks, links of 1gbit and a latency of 1ms", done.rows[0]["machine"])
+        self.assertEqual(done.rows[0]["command"], "scripts/bench-overlap --latency 1ms --rounds 3 --variants all_gather --set 'a.b={x: 1}'")
+        self.assertEqual(self.calls[0].words[2:], ["--hosts", "2", "--rate", "1gbit", "--latency", "1ms"])
+        self.assertEqual((self.calls[-1].words[0], {call.option("--trace") for call in self.calls_of("train")}), ("down", {"6"}))
+        self.assertTrue(all(call.sets["a.b"] == "{x: 1}" and call.sets["parallel.order"] == "[x, z, y, data]"
+                            for call in self.calls_of("train")))  # fmt: skip
 
-    def test_the_text_has_both_tables_and_how_it_was_made(self):
-        a = argparse.Namespace(hosts=2, ranks=2, rate="1gbit", latency="1ms", batch=16, pairs=1, steps=6,
-                               binary="/somewhere/fourfold", write="/somewhere/else", set=["a.b={x: 1}"])  # fmt: skip
-        text = bench.text_of({"all_gather": RUNS}, a)
-        self.assertIn("2 virtual hosts with 2 ranks each", text)
-        self.assertIn("`scripts/bench-overlap --latency 1ms --pairs 1 --set 'a.b={x: 1}'`:\n1 round with", text)
-        self.assertNotIn("somewhere", text)
-        self.assertIn(bench.row("all_gather", RUNS), text)
-        self.assertIn(bench.class_rows("all_gather", RUNS)[1], text)
+    def test_a_wrong_answer_is_told(self):
+        words = ("bench-overlap", "--variants", "all_gather", "--rounds", "1")
+        self.loss = {"off": 2.0, "on": 2.0001}
+        self.assert_refused("all_gather: the losses of off and on differ: 2.0 and 2.0001 in step 1", *words)
+        self.loss, self.turns = {"off": 2.0, "on": 2.0, "later": 2.0001}, {"off": 0, "on": 0}
+        self.assert_refused("all_gather: the losses of off and again differ: 2.0 and 2.0001 in step 1", *words)
+        self.loss, self.payload, self.turns = {"off": 2.0, "on": 2.0}, {"off": 100, "on": 104}, {"off": 0, "on": 0}
+        self.assert_refused("a rank exchanges 208 bytes with the switch on, and 200 with it off", *words)
 
-    def test_every_variant_has_a_switch_and_ranks_that_fit(self):
-        for name, variant in bench.VARIANTS.items():
-            self.assertNotEqual(variant.off, variant.on, name)
-            self.assertFalse(set(variant.both) & (set(variant.off) | set(variant.on)), name)
+    def test_every_switch_does_something_and_only_what_rounds_otherwise_may_differ(self):
+        for name, switch in switches.SWITCHES.items():
+            self.assertNotEqual(switch.off, switch.on, name)
+            self.assertFalse(set(switch.both) & (set(switch.off) | set(switch.on)), name)
+        other = {name for name, switch in switches.SWITCHES.items() if not switch.same_bits}
+        self.assertEqual(other, {"buckets", "chunks_2", "chunks_4"})
 
     def test_bad_input_is_one_line(self):
         for words, expected in [
-            (["--variants", "none"], "unknown workload none; choose of all_reduce"),
+            (["--variants", "none"], "--variants: unknown workload none; choose of all_reduce"),
             (["--ranks", "3", "--hosts", "1"], "--hosts times --ranks is 3"),
-            (["--pairs", "0"], "--pairs starts at 1"),
+            (["--pairs", "0"], "it starts at 1, not at '0'"),
         ]:
-            done = subprocess.run([str(SCRIPT), *words], capture_output=True, text=True)
-            self.assertNotEqual(done.returncode, 0)
-            self.assertIn(expected, done.stderr.splitlines()[-1])
+            self.assert_refused(expected, "bench-overlap", *words)
 
 
 if __name__ == "__main__":

@@ -1,61 +1,73 @@
 #!/usr/bin/env python3
-"""Tests of the tables of scripts/bench-reshard, from times that were made up."""
-import argparse
-import subprocess
+"""Tests of scripts/bench-reshard with a program that is made up: its rows, those of the papers, and that wrong bytes are told."""
+import json
 import unittest
 
-from load_script import ROOT, load_script
+from made_up import MadeUp, say
 
-SCRIPT = ROOT / "scripts/bench-reshard"
+import transfers
 
-
-bench = load_script("scripts/bench-reshard")
-
-
-def result(strategy, planned, best, planned_bytes=8, counted_bytes=8):
-    """Times in units of t, which is half a second."""
-    return {"strategy": strategy, "planned_s": planned / 2, "best_s": best / 2, "t_s": 0.5,
-            "bytes_planned": planned_bytes, "bytes_counted": counted_bytes}  # fmt: skip
+# Planned and measured time in units of t, by strategy: alpa is planned to be slower than three and faster than one, and is measured
+# faster than one of the three.
+TIMES = {"send_recv": (4, 4.2), "local_all_gather": (1, 1.3), "global_all_gather": (1, 1.25), "broadcast": (1, 1.1), "alpa": (1.5, 1.28)}
+T_S = 4 * 65536 / (1e9 / 8)  # of 64 KiB elements at 1 Gbit/s
 
 
-CASE = [result("send_recv", 4, 4.2), result("local_all_gather", 1, 1.3), result("global_all_gather", 1, 1.25),
-        result("broadcast", 1, 1.1), result("alpa", 1.5, 1.28)]  # fmt: skip
+class Reshard(MadeUp):
+    counted = 8
 
+    def answer(self, call):
+        self.assertEqual((call.words[:2], call.option("--rate")), (["bench", "reshard"], "1 Gbit/s"))
+        is_ordered = call.option("--order") is not None
+        results = [
+            {"strategy": name, "shape": [64, 1024], "planned_s": TIMES[name][0] * T_S, "best_s": TIMES[name][1] * T_S,
+             "bytes_planned": 8, "bytes_counted": 9 if is_ordered else self.counted}
+            for name in call.option("--strategy").split(",")
+        ]  # fmt: skip
+        return say({"results": results})
 
-class Tables(unittest.TestCase):
-    def test_strategies_are_compared_where_their_plans_differ(self):
-        # alpa is planned to be slower than three and faster than one; it is measured faster than one of the three.
-        self.assertEqual(bench.order_of(CASE), (6, 7))
-        self.assertEqual(bench.case_table({3: CASE}).splitlines()[2],
-                         "| 3 | 4.00 / 4.20 | 1.00 / 1.30 | 1.00 / 1.25 | 1.00 / 1.10 | 1.50 / 1.28 | 6 of 7 |")  # fmt: skip
+    def test_planned_and_measured_times_of_all_figures(self):
+        papers = [{"command": "scripts/bench-reshard", "reads": reads} for reads in ("1x4 by alpa", "case 4 by send_recv", "case 9 ordered by best")]
+        path = self.folder / "rows.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in papers))
+        done = self.rows_of("bench-reshard", "--rate", "1gbit", "--bytes", "262144", "--rows", str(path))
+        case = "The nine cases of Table 2 (Figure 6)"
+        self.assertEqual(done.figures(case, transfer="case 3", by="send_recv"), {"planned_t": 4, "measured_t": 4.2})
+        self.assertEqual(done.figures(case, transfer="case 9", by="alpa"), {"planned_t": 1.5, "measured_t": 1.28})
+        self.assertEqual(done.figures(case, transfer="case 3", by="all"), {"pairs": 7, "ordered_as_planned": 6})
+        self.assertEqual(done.figures("One sender, more and more receivers (Figure 5)", transfer="4x2", by="broadcast")["measured_t"], 1.1)
+        self.assertEqual(len([row for row in done.rows if "Figure 8" in row["table"]]), 9)
+        self.assertEqual([(one["closed_form"], one["measured"]) for one in map(json.loads, path.read_text().splitlines())],
+                         [(1.5, 1.28), (4, 4.2), (1, 1.1)])  # fmt: skip
+        runs = self.calls_of("bench", "reshard")
+        self.assertEqual(len(runs), 1 + 7 + 9 + 9)  # the first one is not counted
+        self.assertEqual((runs[1].option("--shape"), runs[1].option("--to-mesh")), ("64,64,16", "1x1"))
+        self.assertEqual((runs[-1].option("--order"), runs[-1].option("--bytes")), ("best", "262144"))
+        self.assertEqual((self.calls[0].words[2:], runs[0].launcher[2:4]), (["--hosts", "5", "--rate", "1gbit", "--cores", "0"], ["--ranks", "4"]))
 
-    def test_flat_is_the_longest_broadcast_by_the_shortest(self):
-        rows = {"1x1": [result("broadcast", 1, 1.0)], "1x2": [result("broadcast", 1, 1.2), result("alpa", 1, 9)]}
-        self.assertAlmostEqual(bench.flatness(rows), 1.2)
+    def test_what_was_kept_is_not_measured_again(self):
+        words = ("bench-reshard", "--rate", "1gbit", "--figures", "6", "--keep", str(self.folder / "kept.json"))
+        first = self.rows_of(*words)
+        calls = len(self.calls)
+        self.assertEqual(self.rows_of(*words).rows, first.rows)
+        self.assertEqual([call.words[:2] for call in self.calls[calls:]], [["up", self.calls[calls].words[1]], ["bench", "reshard"],
+                                                                          ["down", self.calls[calls].words[1]]])  # fmt: skip
 
-    def test_the_text_has_all_tables_and_how_it_was_made(self):
-        a = argparse.Namespace(**{**bench.DEFAULTS, "rate": "1gbit"}, bits_per_s=1e9, binary="/somewhere/fourfold",
-                               write="/somewhere/else")  # fmt: skip
-        rows = {"1x1": [result("send_recv", 1, 1), result("alpa", 1, 1), result("broadcast", 1, 1)]}
-        orders = {4: {"naive": result("broadcast", 0.94, 1), "balance_only": result("broadcast", 0.94, 1),
-                      "best": result("broadcast", 0.5, 0.6)}}  # fmt: skip
-        everything = [*CASE, result("broadcast", 1, 1, counted_bytes=9)]
-        text = bench.text_of(a, 7.5, rows, rows, {3: CASE}, orders, everything)
-        self.assertIn("`scripts/bench-reshard --rate 1gbit`. The machine was busy (load 7.5 before)", text)
-        self.assertIn("in all 6 runs; counted bytes between hosts were the planned ones in 5.", text)
-        self.assertIn("| 4 | 0.94 / 1.00 | 0.94 / 1.00 | 0.50 / 0.60 |", text)
-        self.assertIn(bench.case_table({3: CASE}), text)
-        self.assertNotIn("somewhere", text)
+    def test_bytes_that_are_not_the_planned_ones_are_told(self):
+        self.counted = 12
+        self.assert_refused("by send_recv passed 12 bytes between hosts, and not the planned 8", "bench-reshard", "--rate", "1gbit")
+
+    def test_as_near_as_planned_times_are_the_same_no_order_is_expected(self):
+        near = [transfers.Transfer("a", 1, 2), transfers.Transfer("b", 1.25, 1), transfers.Transfer("c", 1.3, 3)]
+        self.assertEqual(transfers.as_planned(near), (1, 1))
 
     def test_bad_input_is_one_line(self):
         for words, expected in [
             (["--rate", "fast"], "--rate fast: expected a rate such as 200mbit"),
             (["--bytes", "100000"], "--bytes is a power of two from 65536"),
-            (["--binary", "/nowhere/fourfold"], "/nowhere/fourfold is missing"),
         ]:
-            done = subprocess.run([str(SCRIPT), *words], capture_output=True, text=True)
-            self.assertNotEqual(done.returncode, 0)
-            self.assertIn(expected, done.stderr.splitlines()[-1])
+            self.assert_refused(expected, "bench-reshard", *words)
+        self.assert_refused("/nowhere/fourfold is missing", "bench-reshard", binary="/nowhere/fourfold")
 
 
 if __name__ == "__main__":

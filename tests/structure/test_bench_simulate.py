@@ -1,47 +1,78 @@
 #!/usr/bin/env python3
-"""Tests of the layouts and the table of scripts/bench-simulate, from times that were made up."""
+"""Tests of scripts/bench-simulate with a program that is made up: layouts, rows, and that a wrong answer is told."""
 import unittest
 
-from load_script import load_script
+from made_up import MadeUp, say
 
-bench = load_script("scripts/bench-simulate")
-ONE = {"grid": (1, 1, 1, 1), "width": 128, "overlap": True}
-TWO = {"grid": (2, 1, 1, 1), "width": 128, "overlap": False}
-FOUR = {"grid": (1, 2, 1, 2), "width": 128, "overlap": True}
+import grids
+import layouts
 
 
 class Layouts(unittest.TestCase):
     def test_all_grids_of_a_number_of_ranks_are_there_once(self):
-        self.assertEqual(len(bench.grids_of(2)), 4)
-        self.assertEqual(len(set(bench.grids_of(4))), 10)
-        self.assertTrue(all(x * y * z * data == 4 for x, y, z, data in bench.grids_of(4)))
+        self.assertEqual(len(grids.grids_of(2)), 4)
+        self.assertEqual(len(set(grids.grids_of(4))), 10)
+        self.assertTrue(all(x * y * z * data == 4 for x, y, z, data in grids.grids_of(4)))
 
     def test_a_seed_draws_the_same_layouts_and_none_twice(self):
-        drawn = bench.draw_layouts(84, 3)
-        self.assertEqual(drawn, bench.draw_layouts(84, 3))
-        self.assertNotEqual(drawn, bench.draw_layouts(84, 4))
-        self.assertEqual(len({bench.name_of(layout) for layout in drawn}), 84)
+        names = [layout.name for layout in layouts.drawn(layouts.MOST, 3)]
+        self.assertEqual(names, [layout.name for layout in layouts.drawn(layouts.MOST, 3)])
+        self.assertNotEqual(names, [layout.name for layout in layouts.drawn(layouts.MOST, 4)])
+        self.assertEqual(len(set(names)), layouts.MOST)
 
     def test_a_layout_becomes_keys(self):
-        settings = bench.settings_of(TWO)
-        self.assertEqual((settings["parallel.tensor.x"], settings["parallel.data"]), (2, 1))
-        self.assertEqual(settings["parallel.overlap.all_gather"], "false")
-        self.assertEqual(bench.name_of(FOUR), "y2 data2, width 128")
+        layout = layouts.Layout((1, 2, 1, 2), 128, False)
+        self.assertEqual([layout.settings[f"parallel.{key}"] for key in ("tensor.x", "tensor.y", "data", "overlap.all_gather")],
+                         [1, 2, 2, "false"])  # fmt: skip
+        self.assertEqual((layout.name, layout.ranks), ("y2 data2, width 128, nothing overlaps", 4))
 
 
 class Figures(unittest.TestCase):
     def test_spearman_sees_order_alone(self):
-        self.assertAlmostEqual(bench.spearman([1, 2, 3], [10, 200, 201]), 1)
-        self.assertAlmostEqual(bench.spearman([1, 2, 3], [3, 2, 1]), -1)
-        self.assertAlmostEqual(bench.spearman([1, 1, 2, 3], [1, 2, 3, 4]), 0.9486832980505138)
+        self.assertAlmostEqual(grids.spearman([1, 2, 3], [10, 200, 201]), 1)
+        self.assertAlmostEqual(grids.spearman([1, 2, 3], [3, 2, 1]), -1)
+        self.assertAlmostEqual(grids.spearman([1, 1, 2, 3], [1, 2, 3, 4]), 0.9486832980505138)
+        self.assertEqual(grids.spearman([1, 1], [1, 2]), 0)
+
+    def test_layouts_are_told_apart_by_more_than_their_spread(self):
+        self.assertEqual(grids.order_of_pairs([0.6, 0.3, 0.5], [[0.5, 0.5], [0.4, 0.5], [0.9, 0.9]]),
+                         {"pairs_apart": 2, "predicted_in_order": 1})  # fmt: skip
+
+
+class Simulate(MadeUp):
+    """One rank takes 200 ms, then 400, and is told to take 100; all other layouts take half of that, and are told to take 60."""
+
+    loss = 6.0
+
+    def answer(self, call):
+        is_one = all(call.sets.get(f"parallel.{key}") in (None, "1") for key in ("tensor.x", "tensor.y", "tensor.z", "data"))
+        if call.words[0] == "train":
+            return self.train(call, 6.0 if is_one else self.loss, 1)
+        self.assertEqual(call.variables["XDG_CACHE_HOME"], "/dev/null")
+        if call.words[0] == "simulate":
+            return say({"step_s": 0.1 if is_one else 0.06})
+        if call.words[:2] == ["bench", "machine"]:
+            self.assertTrue(is_one)
+            return "exit 0"
+        self.assertEqual((call.words[:2], call.sets["a.b"]), (["bench", "step"], "c"))
+        turn = (len(self.calls_of("bench", "step")) - 1) // 5  # two layouts, and one rank of each of three widths
+        return say({"median_s": (0.2, 0.4)[turn] / (1 if is_one else 2)})
 
     def test_errors_are_those_of_ratios_to_one_rank_within_a_round(self):
-        rows, summary = bench.table([ONE, TWO, FOUR], {128: 0}, [0.1, 0.06, 0.03], [[0.2, 0.4], [0.1, 0.2], [0.08, 0.2]])
-        self.assertEqual(len(rows), 2)
-        self.assertIn("| x2, width 128, nothing overlaps | 150.0 | 60.0 | 0.50 (0.50-0.50) | 0.60 | +20 % |", rows)
-        self.assertIn("| y2 data2, width 128 | 140.0 | 30.0 | 0.45 (0.40-0.50) | 0.30 | -33 % |", rows)
-        self.assertEqual(summary, "0 of 2 ratios are within 15 %; the median error is 27 %, Spearman's coefficient 1.00. "
-                                  "Rounds tell 1 pairs of layouts apart; 1 of them are predicted in their order.")
+        done = self.rows_of("bench-simulate", "--layouts", "2", "--rounds", "2", "--set", "a.b=c")
+        name = layouts.drawn(2, 1)[0].name
+        self.assertEqual(done.figures("Layouts beside one rank", layout=name), {
+            "step_ms": 150, "simulated_ms": 60, "by_one_rank": [0.5, 0.5, 0.5], "simulated_by_one_rank": 0.6, "error_%": 20})  # fmt: skip
+        self.assertEqual(done.figures("All layouts", layouts="2 drawn from seed 1"), {
+            "spearman": 0, "median_error_%": 20, "within_15_%": 0, "of": 2, "pairs_apart": 0, "predicted_in_order": 0})  # fmt: skip
+        self.assertEqual(done.rows[0]["command"], "scripts/bench-simulate --layouts 2 --rounds 2 --set a.b=c")
+
+    def test_a_wrong_answer_is_told(self):
+        self.loss = 6.0001
+        self.assert_refused("the loss of the first step is 6.0001, and 6.0 on one rank", "bench-simulate", "--layouts", "1")
+
+    def test_bad_input_is_one_line(self):
+        self.assert_refused("--layouts is from 1 to 84", "bench-simulate", "--layouts", "85")
 
 
 if __name__ == "__main__":
