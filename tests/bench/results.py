@@ -122,8 +122,10 @@ def value_text(value):
 
 
 def table_text(rows):
-    """One table of rows that were measured together."""
-    names = {part: list(dict.fromkeys(name for one in rows for name in one[part])) for part in ("of", "figures")}
+    """One table of rows that were measured together; a figure that none of them has is left out."""
+    names = {"of": list(dict.fromkeys(name for one in rows for name in one["of"]))}
+    figures = dict.fromkeys(name for one in rows for name in one["figures"])
+    names["figures"] = [name for name in figures if any(one["figures"].get(name) is not None for one in rows)]
     heads = [name.replace("_", " ") for name in names["of"] + names["figures"]]
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     for one in rows:
