@@ -5,12 +5,12 @@ import argparse
 import contextlib
 import dataclasses
 import io
+import multiprocessing
 import os
 import pathlib
 import re
 import runpy
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -275,7 +275,7 @@ case "$1 $2" in
   'bench copy') echo "$COPY" ;;
   'bench kernels') ;;
   train*)
-    [[ $words =~ run\.dir=([^ ]+) ]] && mkdir -p "${BASH_REMATCH[1]}"
+    [[ $words =~ run\.dir=([^ ]+) ]] && { [[ -d ${BASH_REMATCH[1]} ]] || mkdir -p "${BASH_REMATCH[1]}"; }
     for step in {1..60}; do echo '{"step_time_s": 0.030, "memory_bytes": 1073741824, "loss": 10.9}'; done >"${BASH_REMATCH[1]}/metrics.jsonl"
     ;;
   *torch_gpt.py*)
@@ -333,8 +333,22 @@ class Cut(unittest.TestCase):
         return [str(ROOT / "scripts/bench-gpu"), "--binary", str(self.program), "--workloads", "124m", "-o", str(page or self.page), *words]
 
     def start(self, *words, page=None, **variables):
-        return subprocess.Popen([sys.executable, *self.command(*words, page=page)], env=self.variables(**variables),
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+        """A run in a process of its own, which is a copy of this one: no Python starts anew."""
+        said = self.folder / f"said-{len(list(self.folder.glob('said-*')))}"
+        said.touch()
+
+        def run():
+            with open(said, "w", encoding="utf-8") as file:
+                os.dup2(file.fileno(), 1)
+                os.dup2(file.fileno(), 2)
+            sys.argv = self.command(*words, page=page)
+            os.environ.update(self.variables(**variables))
+            gpu_plan.main(SUBJECT)
+
+        process = multiprocessing.get_context("fork").Process(target=run)
+        process.said = said
+        process.start()
+        return process
 
     def run_here(self, *words, **variables):
         """The exit code of a run in this process, which is quicker."""
@@ -351,17 +365,17 @@ class Cut(unittest.TestCase):
         return {row["of"].get("program", place): row["figures"] for place, row in enumerate(found)}
 
     def end(self, process):
-        try:
-            out, errors = process.communicate(timeout=60)
-        except subprocess.TimeoutExpired:
+        """Its exit code, and what it said."""
+        process.join(60)
+        if process.exitcode is None:
             process.kill()
             self.end_all()
-            self.fail(f"{process.args} does not end")
-        return subprocess.CompletedProcess(process.args, process.returncode, out, errors)
+            self.fail(f"{process.said.read_text()}: it does not end")
+        return process.exitcode, process.said.read_text()
 
     def wait_for_sleep(self, process):
         """Until a program hangs, or the script ends."""
-        while process.poll() is None and not self.sleeping():
+        while process.is_alive() and not self.sleeping():
             time.sleep(0.02)
 
     def test_candidates_are_rows_in_the_same_rounds_and_unwanted_rows_are_left_out(self):
@@ -385,9 +399,8 @@ class Cut(unittest.TestCase):
         process = self.start("--rounds", "2", "--peers", "eager,compiled", "--only-ours", "ours", STALL="--compile")
         self.wait_for_sleep(process)
         process.kill()
-        # What hangs holds the ends of our pipes.
         self.end_all()
-        process.communicate()
+        process.join()
         rows, cut = self.rows(), "1 of 2: the command had not ended when this was written"
         self.assertEqual([row["rounds"] for row in rows.values()], [cut, 2, cut])
         self.assertEqual((rows["Fourfold"]["step_ms"], rows["PyTorch compiled"]["step_ms"]), ([30, 30, 30], [36, 36, 36]))
@@ -398,9 +411,9 @@ class Cut(unittest.TestCase):
         process = self.start("--rounds", "2", "--only-ours", "ours", HANG="--compile")
         self.wait_for_sleep(process)
         process.terminate()
-        done = self.end(process)
-        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
-        self.assertIn("it was told to end; what it had measured stands in", done.stderr)
+        code, said = self.end(process)
+        self.assertEqual(code, 1, said)
+        self.assertIn("it was told to end; what it had measured stands in", said)
         self.assertEqual(self.sleeping(), [])
         self.assertEqual(self.rows()["PyTorch compiled"]["rounds"], "0 of 2: the command had not ended when this was written")
 
@@ -420,16 +433,16 @@ class Cut(unittest.TestCase):
             started[hang] = page, self.start("--rounds", "1", "--within", "6", "--only-ours", "ours,wide", page=page, HANG=hang)
         look = self.start("--within", "3", HANG="import torch")
         for hang, (page, process) in started.items():
-            done = self.end(process)
+            code, said = self.end(process)
             with self.subTest(hang=hang):
                 table, program, words = told[hang]
                 self.assertRegex(str(self.rows(page, table)[program]), words)
-                self.assertEqual(done.returncode, 0 if "CUPTI" in hang else 1, done.stdout + done.stderr)
+                self.assertEqual(code, 0 if "CUPTI" in hang else 1, said)
                 # The others are there.
                 rows = self.rows(page)
                 self.assertEqual(rows["Fourfold"]["step_ms"], [30, 30, 30])
                 self.assertEqual(rows["PyTorch compiled"]["step_ms"], None if "--compile" in hang else [36, 36, 36])
-        self.assertIn("has no PyTorch that sees the GPU", self.end(look).stderr)
+        self.assertIn("has no PyTorch that sees the GPU", self.end(look)[1])
         self.assertTrue(all(row["rounds"].startswith("0 of 5: ") for row in self.rows().values()))
         self.assertEqual(self.sleeping(), [])
 

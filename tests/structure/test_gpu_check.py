@@ -22,9 +22,9 @@ echo "$words" >>"$LOG"
 if [[ -n $HANG && $words =~ $HANG ]]; then exec sleep 600; fi
 if [[ -n $FAIL && $words =~ $FAIL ]]; then echo 'made to fail' && exit 5; fi
 train() {
-  [[ $words =~ run\.dir=([^ ]+) ]] && mkdir -p "${BASH_REMATCH[1]}"
+  [[ $words =~ run\.dir=([^ ]+) ]] && { [[ -d ${BASH_REMATCH[1]} ]] || mkdir -p "${BASH_REMATCH[1]}"; }
   echo 'ranks: between ranks by NCCL'
-  touch "${BASH_REMATCH[1]}/model.safetensors"
+  : >"${BASH_REMATCH[1]}/model.safetensors"
   for step in {1..20} {50..500..50}; do
     echo "{\"step\": $step, \"loss\": 2.5, \"val_loss\": 2.5}"
   done >"${BASH_REMATCH[1]}/metrics.jsonl"
@@ -146,8 +146,8 @@ class GpuCheck(unittest.TestCase):
 
     def test_after_a_try_that_hangs_or_fails_the_others_run(self):
         # What hangs is ended after --try; all else takes the time of some processes.
-        stages = self.start("--only", "stages", "--try", "3", table=self.folder / "stages.md", HANG="/stages-two-2 ", FAIL="/stages-two-4 ")
-        killed = self.start("--only", "killed", "--try", "3", DEAF="killed-two_by_nccl-3", FAIL="killed-two_processes-2")
+        stages = self.start("--only", "stages", "--try", "2", table=self.folder / "stages.md", HANG="/stages-two-2 ", FAIL="/stages-two-4 ")
+        killed = self.start("--only", "killed", "--try", "2", DEAF="killed-two_by_nccl-3", FAIL="killed-two_processes-2")
         done = self.end(stages)
         self.assertEqual(done.returncode, 33, done.stdout + done.stderr)
         table = (self.folder / "stages.md").read_text()
@@ -163,11 +163,11 @@ class GpuCheck(unittest.TestCase):
         (self.path / "mpirun").unlink()
         links = self.folder / "links"
         links.mkdir()
-        for folder in reversed(os.get_exec_path()):
-            for place in pathlib.Path(folder).glob("*"):
-                if not place.name.startswith(("mpi", "pgrep")):
-                    (links / place.name).unlink(missing_ok=True)
-                    (links / place.name).symlink_to(place)
+        # All programs that its words may name, without those that start ranks.
+        words = set(re.findall(r"[a-z][\w-]*", CHECK.read_text() + (ROOT / "scripts/gpu-parts").read_text()))
+        for word in sorted(words - {"mpirun", "pgrep"}):
+            if place := shutil.which(word):
+                (links / word).symlink_to(place)
         done = self.check("--only", "stages,job,killed", PATH=f"{self.path}:{links}")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         for part in ("stages", "job", "killed"):
@@ -258,6 +258,10 @@ class PackGpu(unittest.TestCase):
         (self.folder / "path").mkdir()
         (self.folder / "path/cmake").symlink_to(shutil.which("true"))
         (self.folder / "text").write_bytes(os.urandom(100_000))
+        # As it is asked to pack, xz would take a second for its dictionary alone.
+        xz = self.folder / "path/xz"
+        xz.write_text(f"#!/bin/sh\necho \"$*\" >'{self.folder}/xz-words'\nexec {shutil.which('xz')} -0\n")
+        xz.chmod(0o755)
 
     def pack(self, *words):
         command = [str(ROOT / "scripts/pack-gpu"), str(self.folder / "packed.tar.xz"), "--tree", str(self.folder),
@@ -271,6 +275,7 @@ class PackGpu(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         packed, both = map(int, re.search(r"it would be (\d+) bytes, with the tree (\d+), more than", done.stderr).groups())
         self.assertEqual(both - packed, self.tree_bytes)
+        self.assertEqual((self.folder / "xz-words").read_text(), "-T1 --lzma2=preset=2,dict=256MiB\n")
         self.assertLess(packed, self.tree_bytes)
         self.assertFalse((self.folder / "packed.tar.xz").exists())
 
@@ -278,6 +283,16 @@ class PackGpu(unittest.TestCase):
         done = self.pack("--most", "1MB")
         self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
         self.assertIn(f"the tree alone is {self.tree_bytes} bytes, and --most is 1000000", done.stderr)
+
+    def test_all_that_bench_gpu_imports_is_packed(self):
+        listed = re.search(r"^cp (tests/bench/\S+\.py) ", (ROOT / "scripts/pack-gpu").read_text(), re.MULTILINE)[1]
+        done = subprocess.run(["bash", "-c", f"echo {listed}"], cwd=ROOT, capture_output=True, text=True, check=True)
+        packed = {pathlib.Path(name).stem: (ROOT / name).read_text() for name in done.stdout.split()}
+        texts = [(ROOT / "scripts/bench-gpu").read_text(), *packed.values()]
+        wanted = {name for text in texts for name in re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE)}
+        ours = {path.stem for path in (ROOT / "tests/bench").glob("*.py")}
+        self.assertEqual((wanted & ours) - set(packed), set())
+        self.assertEqual(set(packed) - wanted, {"torch_gpt"})  # which PyTorch's Python runs
 
     def test_a_size_that_cannot_be_read_is_one_line(self):
         done = self.pack("--most", "many")
