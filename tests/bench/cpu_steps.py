@@ -1,6 +1,5 @@
 """What scripts/bench-cpu tells of training steps beside PyTorch's, and its options."""
 import os
-import statistics
 
 from gpt_shapes import WORKLOADS, draw, step_bytes, step_flops, title, tokens
 from processes import fail

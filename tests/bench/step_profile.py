@@ -65,7 +65,8 @@ def works(summary):
 
 def operations(summary, most=17):
     """Of the operations that take longest, what each is, by whom, and its figures."""
-    for one in sorted(summary["operations"], key=lambda one: -one["amount"]["seconds"])[:most]:
+    timed = [one for one in summary["operations"] if one["amount"]["seconds"] > 0]
+    for one in sorted(timed, key=lambda one: -one["amount"]["seconds"])[:most]:
         seconds, calls, flops, moved = (one["amount"][key] for key in ("seconds", "calls", "flops", "bytes"))
         yield {"operation": one["what"], "by": one["by"]}, {
             "step_ms": 1e3 * seconds, "of_step_%": of_step(summary, seconds), "calls": calls,

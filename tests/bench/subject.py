@@ -62,6 +62,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def from_one(text):
+    """The type of an option that is a number from 1 on."""
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"it starts at 1, not at '{text}'")
     return int(text)
@@ -125,10 +126,10 @@ class Bench:
         note = " ".join(filter(None, [self.version, note, busy]))
         return results.row(table, self.machine, self.options.command, note, of, figures)
 
-    def run(self, settings, warmup, flags=(), extra=(), environment=None, launcher=()):
+    def run(self, settings, warmup, flags=(), environment=None, launcher=()):
         """One run of Fourfold: its Sample, without the steps of the warm-up."""
-        run_dir, peak = peers.fourfold_run(self.options.binary, settings, self.scratch, [*extra, *self.options.set], flags,
-                                           environment, launcher)  # fmt: skip
+        run_dir, peak = peers.fourfold_run(self.options.binary, settings, self.scratch, self.options.set, flags, environment,
+                                           launcher)  # fmt: skip
         return peers.sample_of(run_dir, warmup, peak)
 
     def fourfold(self, words, launcher=()):

@@ -4,7 +4,7 @@ import statistics
 
 from peers import ONLY_STEPS, sample_of
 from processes import fail
-from rounds import require_equal, require_near, spread
+from rounds import require_equal, require_near
 from step_profile import LEFT_OUT, traced
 
 # What all variants train.
@@ -76,7 +76,7 @@ def median_ms(rounds, name, key, traffic=None):
 def rows(bench, name, rounds):
     """A row of the switch, and one of each class of traffic with the switch off and on, of a step and rank."""
     figures = {"off_ms": rounds.step_ms("off")[0], "on_ms": rounds.step_ms("on")[0], "off_by_on": rounds.ratio("off", "on"),
-               "again_by_on": spread(rounds.ratios("again", "on"))}  # fmt: skip
+               "again_by_on": rounds.ratio("again", "on")}  # fmt: skip
     for key in ("hidden", "exposed"):
         figures |= {f"{key}_{state}_ms": median_ms(rounds, state, f"{key}_s") for state in ("off", "on")}
     yield bench.row("A switch off and on", {"switch": name}, figures)

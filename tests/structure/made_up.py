@@ -67,8 +67,8 @@ def say(value, code=0):
 def torch(loss, *step_ms, **facts):
     """Shell that is PyTorch: warmed up, it takes so many milliseconds a step in its rounds, one after another, and 300 MiB."""
     ready = {"ready": True, "torch": "2.made-up", "attention": "default", "loss": loss, **facts}
-    lines = [json.dumps({"step_s": [ms / 1e3] * 3, "peak_bytes": 300 << 20}) for ms in step_ms]
-    return "\n".join([f"echo {shlex.quote(json.dumps(ready))}", *(f"read -r _ && echo {shlex.quote(line)}" for line in lines), "read -r _"])
+    answers = [f"read -r _ && echo {shlex.quote(json.dumps({'step_s': [ms / 1e3] * 3, 'peak_bytes': 300 << 20}))}" for ms in step_ms]
+    return "\n".join([f"echo {shlex.quote(json.dumps(ready))}", *answers, "read -r _"])
 
 
 class MadeUp(unittest.TestCase):
@@ -112,12 +112,14 @@ class MadeUp(unittest.TestCase):
     def calls_of(self, *begin):
         return [call for call in self.calls if call.words[: len(begin)] == list(begin)]
 
-    def train(self, call, loss, step_ms, **more):
-        """A run of Fourfold, whose first step, which warms up, takes an hour."""
+    def train(self, call, loss, step_ms, warmup=1):
+        """A run of Fourfold whose steps take so long in the median. Those that warm up take an hour each: with one of them, or
+        without one of the others, the median is another."""
         run = pathlib.Path(call.sets["run.dir"])
         run.mkdir(parents=True, exist_ok=True)
-        steps = int(call.option("--stop-at") or call.sets["train.steps"])
-        lines = [{"step_time_s": step_ms / 1e3 if step else 3600, "loss": loss, **more} for step in range(steps)]
+        count = int(call.option("--stop-at") or call.sets["train.steps"]) - warmup
+        times_ms = [0.9 * step_ms] * (count // 2) + [step_ms] * (count % 2) + [1.1 * step_ms] * (count // 2)
+        lines = [{"step_time_s": seconds, "loss": loss} for seconds in [3600] * warmup + [ms / 1e3 for ms in times_ms]]
         (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         (run / "kernels.yaml").write_text("a table")
         return "exit 0"

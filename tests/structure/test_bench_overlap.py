@@ -33,7 +33,7 @@ class Overlap(MadeUp):
              "hidden_s": share * HIDDEN[state][turn % 3] / 1e3, "exposed_s": share * EXPOSED[state][turn % 3] / 1e3}
             for name, share in (("z.weights", 0.75), ("z.gradients", 0.25))
         ]  # fmt: skip
-        return self.train(call, self.loss[state] if turn == 0 else self.loss.get("later", self.loss[state]), STEPS[state][turn])
+        return self.train(call, self.loss[state] if turn == 0 else self.loss.get("later", self.loss[state]), STEPS[state][turn], 2)
 
     def test_a_switch_off_and_on_and_each_class_of_traffic(self):
         done = self.rows_of("bench-overlap", "--variants", "all_gather", "--pairs", "3", "--latency", "1ms", "--set", "a.b={x: 1}")
@@ -43,11 +43,12 @@ class Overlap(MadeUp):
         self.assertEqual(figures["off_by_on"], [1.2, 1.1, 1.32])
         self.assertEqual(figures["again_by_on"], [1.1, 0.99, 1.1])
         self.assertEqual((figures["hidden_off_ms"], figures["exposed_off_ms"]), (6, 42))
-        of_class = {(row["of"]["state"], row["of"]["traffic"]): row["figures"] for row in done.rows if row["table"] == "By class of traffic"}
-        self.assertEqual(of_class["off", "z.weights"], {"calls": 4, "payload_MiB": 1, "hidden_ms": 4.5, "exposed_ms": 31.5})
-        self.assertEqual(len(of_class), 4)
+        weights = done.figures("By class of traffic", state="off", traffic="z.weights")
+        self.assertEqual(weights, {"calls": 4, "payload_MiB": 1, "hidden_ms": 4.5, "exposed_ms": 31.5})
+        self.assertEqual(len(done.rows), 5)
         self.assertIn("2 virtual hosts x 2 ranks, links of 1gbit and a latency of 1ms", done.rows[0]["machine"])
-        self.assertEqual(done.rows[0]["command"], "scripts/bench-overlap --latency 1ms --rounds 3 --variants all_gather --set 'a.b={x: 1}'")
+        self.assertEqual(done.rows[0]["command"],
+                         "scripts/bench-overlap --latency 1ms --rounds 3 --variants all_gather --set 'a.b={x: 1}'")  # fmt: skip
         self.assertEqual(self.calls[0].words[2:], ["--hosts", "2", "--rate", "1gbit", "--latency", "1ms"])
         self.assertEqual((self.calls[-1].words[0], {call.option("--trace") for call in self.calls_of("train")}), ("down", {"6"}))
         self.assertTrue(all(call.sets["a.b"] == "{x: 1}" and call.sets["parallel.order"] == "[x, z, y, data]"

@@ -25,8 +25,8 @@ class Recipes(MadeUp):
 
     def answer(self, call):
         if "torch_gpt.py" in call.words[0] or "torch_unet.py" in call.words[0]:
-            loss = self.torch_loss or LOSS.get(int(dict(word.split("=") for word in call.words[1:] if "=" in word).get("--vocab", 0)), 1.1)
-            return torch(loss, 20, 30, 40)
+            sizes = dict(word.split("=") for word in call.words[1:] if "=" in word)
+            return torch(self.torch_loss or LOSS.get(int(sizes.get("--vocab", 0)), 1.1), 20, 30, 40)
         if call.words[:2] == ["bench", "copy"]:
             return say("threads copy triad fp32 fp64 bf16\n 2 9.0 10.0 100.0 50.0 200.0")
         if call.words[0] == "trace":
@@ -34,7 +34,8 @@ class Recipes(MadeUp):
         vocab = int(call.sets.get("model.vocab_size", 0))
         turn = self.turn = getattr(self, "turn", -1) + 1
         times, losses = self.times or (10,), self.losses or (LOSS.get(vocab, 1.0),)
-        return self.train(call, losses[turn % len(losses)], times[turn % len(times)])
+        warmup = 10 if call.sets.get("model.hidden_size") == "128" else 1 if vocab else 2
+        return self.train(call, losses[turn % len(losses)], times[turn % len(times)], warmup)
 
     def test_training_on_a_cpu_stands_beside_each_setting_of_pytorch(self):
         self.times = (1, 10, 8, 16, 1)  # a run for its table, three rounds, and one whose timeline is read
@@ -97,7 +98,9 @@ class Recipes(MadeUp):
         self.assertEqual(figures("Fourfold, 2 ranks x 1 thread, z 2"), [[17.5, 15, 20], [2.5, 2, 3], None])
         self.assertEqual(figures("PyTorch, 2 ranks x 1 thread, DistributedDataParallel"), [[25, 20, 30], None, [1.75, 1.5, 2]])
         self.assertEqual(figures("PyTorch, 2 ranks x 1 thread, fully_shard"), [[25, 20, 30], None, [1.417, 1.333, 1.5]])
-        self.assertEqual([call.sets.get("parallel.tensor.z") for call in self.calls_of("train")[:3]], [None, None, "2"])
+        grids = [(call.sets["run.threads"], call.sets.get("parallel.data"), call.sets.get("parallel.tensor.z"))
+                 for call in self.calls_of("train")]  # fmt: skip
+        self.assertEqual(grids[:3], [("2", None, None), ("1", "2", None), ("1", None, "2")])
 
     def test_a_unet_runs_twice_in_each_round(self):
         # The second round begins with PyTorch and ends with ours.
@@ -115,12 +118,16 @@ class Recipes(MadeUp):
 
     def test_a_wrong_answer_is_told_and_no_row_of_it_is_kept(self):
         for losses, torch_loss, words, message in (
-            ((4.2,), 4.5, ("bench-cpu", "--workloads", "char", "--rounds", "1"), "the first losses are 4.5 of PyTorch eager and 4.2 of"),
+            ((4.2,), 4.5, ("bench-cpu", "--workloads", "char", "--rounds", "1"),
+             "the first losses are 4.5 of PyTorch eager and 4.2 of"),
             ((4.2, 4.2, 4.2, 4.2001, 4.2, 4.2), None, ("bench-ranks", "--workloads", "char", "--rounds", "1"),
              "and 4.2001 of Fourfold, 1 rank x 2 threads; they may differ by 1e-05 of themselves"),
-            ((4.2,), 4.5, ("bench-ranks", "--workloads", "char", "--rounds", "1"), "4.5 of PyTorch, 2 ranks x 1 thread, Distributed"),
-            ((4.2, 4.2, 4.2000001), None, ("bench-cpu", "--workloads", "char", "--rounds", "2"), "Fourfold: the losses differ from round to round: 4.2 and 4.2000001 in step 1"),
-            ((1.0, 1.0000001), None, ("bench-unet", "--rounds", "1"), "the losses of Fourfold and Fourfold, again in each round differ: 1.0 and 1.0000001 in step 1"),
+            ((4.2,), 4.5, ("bench-ranks", "--workloads", "char", "--rounds", "1"),
+             "4.5 of PyTorch, 2 ranks x 1 thread, Distributed"),
+            ((4.2, 4.2, 4.2000001), None, ("bench-cpu", "--workloads", "char", "--rounds", "2"),
+             "Fourfold: the losses differ from round to round: 4.2 and 4.2000001 in step 1"),
+            ((1.0, 1.0000001), None, ("bench-unet", "--rounds", "1"),
+             "the losses of Fourfold and Fourfold, again in each round differ: 1.0 and 1.0000001 in step 1"),
             ((1.0,), 1.4, ("bench-unet", "--rounds", "1"), "the first losses are 1.4 of PyTorch eager"),
         ):  # fmt: skip
             self.turn, self.losses, self.torch_loss = -1, losses, torch_loss
@@ -128,9 +135,13 @@ class Recipes(MadeUp):
                 self.assertEqual(self.assert_refused(message, *words).rows, [])
 
     def test_what_cannot_be_measured_is_one_line(self):
-        for words, part in ((("bench-cpu", "--rounds", "0"), "it starts at 1, not at '0'"), (("bench-unet", "--steps", "0"), "it starts at 1"),
-                            (("bench-ranks", "--workloads", "char,x"), "unknown workload x"), (("bench-cpu", "--random", "-1"), "from 0 on"),
-                            (("bench-unet", "--threads", "x"), "not at 'x'")):  # fmt: skip
+        for words, part in (
+            (("bench-cpu", "--rounds", "0"), "it starts at 1, not at '0'"),
+            (("bench-unet", "--steps", "0"), "it starts at 1"),
+            (("bench-ranks", "--workloads", "char,x"), "unknown workload x"),
+            (("bench-cpu", "--random", "-1"), "from 0 on"),
+            (("bench-unet", "--threads", "x"), "not at 'x'"),
+        ):
             self.assert_refused(part, *words)
         self.assert_refused("is missing; run scripts/build", "bench-unet", binary="/nonexistent")
         self.assertFalse(self.page.exists())
