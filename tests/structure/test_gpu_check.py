@@ -76,6 +76,7 @@ class GpuCheck(unittest.TestCase):
         (self.packed / "bin").mkdir(parents=True)
         (self.packed / "text.txt").write_text("a text")
         (self.packed / "operations.txt").write_text("abs\n")
+        (self.packed / "commit.txt").write_text("1234abc\n")
         self.path = self.folder / "path"
         self.path.mkdir()
         program = self.folder / "program"
@@ -132,6 +133,7 @@ class GpuCheck(unittest.TestCase):
         others = [i for i, words in enumerate(calls) if re.search(r"numerics|device_gpu|sanitizer|/(once|whole|one|eight)-", words)]
         order = [*places["nccl"], *places["stages"], *places["job"], *places["killed"], min(others)]
         self.assertEqual(order, sorted(order))
+        self.assertIn(", commit 1234abc.\n", table)
         # What they print stands in the table.
         self.assertIn("## Two processes, by_nccl", table)
         # Stages and killed ranks are tried five times, and no pgrep is needed.
