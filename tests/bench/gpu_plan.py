@@ -2,6 +2,7 @@
 import argparse
 import dataclasses
 import os
+import shlex
 import sys
 import tempfile
 import time
@@ -107,6 +108,17 @@ def settled(subject):
     return options, candidates, plan
 
 
+def command_text(words):
+    """The command line that makes a row, without options that say where something lies."""
+    kept, left = ["scripts/bench-gpu"], iter(words)
+    for word in left:
+        if word in ("--binary", "-o", "--output"):
+            next(left, None)
+        elif not word.startswith(("--binary=", "--output=")):
+            kept.append(shlex.quote(word))
+    return " ".join(kept)
+
+
 def require_torch(python, device, most_s):
     sees = "import torch" + ("; assert torch.cuda.is_available()" if device == "cuda" else "")
     try:
@@ -121,7 +133,7 @@ def main(subject):
     within_s = options.within or (HALF_HOUR_S * len(plan) if options.half_hour else UNBOUNDED_S)
     limit = Ceiling("A GPU whose ceilings are not known" if options.device == "cuda" else "This machine's CPU")
     python = os.environ.get("TORCH_PYTHON", "python3")
-    command = " ".join(["scripts/bench-gpu", *sys.argv[1:]])
+    command = command_text(sys.argv[1:])
 
     def write():
         found = list(rows(plan, subject.titles, limit, command))

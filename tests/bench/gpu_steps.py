@@ -42,7 +42,7 @@ def step_kernels(bench, w, most_s):
     """What a step does on the GPU, as CUPTI recorded it in a run of ordinary steps; None and why not."""
     library = os.path.join(os.path.dirname(os.path.abspath(bench.binary)), "libkernel_times.so")
     if not os.path.exists(library):
-        return None, f"{library} is missing: it is built where CUPTI is found"
+        return None, f"{os.path.basename(library)} does not lie beside the program: it is built where CUPTI is found"
     times = os.path.join(bench.scratch, "kernels.tsv")
     with contextlib.suppress(FileNotFoundError):
         os.remove(times)

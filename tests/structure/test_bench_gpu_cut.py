@@ -151,6 +151,10 @@ class Cut(unittest.TestCase):
         tiled = rows["Fourfold, tiled: CANDIDATE 7, memory.tile a:b"]
         self.assertEqual((tiled["step_ms"], tiled["tokens_per_s"], tiled["times_as_fast"]), ([30, 30, 30], 546100, [1, 1, 1]))
         self.assertEqual({row["rounds"] for row in rows.values()}, {2})
+        # Nothing says where programs and pages lie on this machine.
+        self.assertNotIn(str(self.folder), self.page.read_text())
+        self.assertIn("`scripts/bench-gpu --workloads 124m --rounds 2 --only-ours ours --candidate tiled=CANDIDATE:7,memory.tile:a:b",
+                      self.page.read_text())  # fmt: skip
 
     def test_after_any_kill_the_page_has_what_was_done(self):
         # One hangs where it is asked for its second round; the second begins with eager.
