@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -254,20 +255,36 @@ Result apply(const op::Op& op, const Backend& backend, const Arrays& reads, cons
   return result;
 }
 
-void expect_within_bound(const Case& sample, const Backend& backend) {
+namespace {
+
+/// What a case must give in a type: its operands as the type holds them, their exact results, and
+/// what rounding errors are relative to.
+struct Reference {
+  Case held;
+  Arrays expected, magnitude;
+};
+
+Reference reference_of(const Case& sample, DType dtype) {
   const op::Operands operands = op::operands(sample.op);
-  Case held = sample;
+  Reference made{sample, {}, {}};
+  Case& held = made.held;
   for (std::size_t i = 0; i < held.reads.size(); ++i)
-    held.reads[i] = rounded(sample.op, i, backend.dtype, held.reads[i]);
+    held.reads[i] = rounded(sample.op, i, dtype, held.reads[i]);
   std::size_t update = 0;
   for (std::size_t i = held.reads.size(); i < operands.size(); ++i)
     if (operands[i].role == op::Role::update) {
-      held.updates[update] = rounded(sample.op, i, backend.dtype, held.updates[update]);
+      held.updates[update] = rounded(sample.op, i, dtype, held.updates[update]);
       ++update;
     }
-  const Arrays expected = apply(sample.op, exact, held.reads, held.updates).values;
-  const Arrays magnitude = sample.magnitude ? sample.magnitude(held, expected) : absolute_run(held);
-  const Arrays got = apply(sample.op, backend, held.reads, held.updates).values;
+  made.expected = apply(sample.op, exact, held.reads, held.updates).values;
+  made.magnitude = sample.magnitude ? sample.magnitude(held, made.expected) : absolute_run(held);
+  return made;
+}
+
+void expect_near(const Reference& reference, const Backend& backend) {
+  const auto& [held, expected, magnitude] = reference;
+  const op::Operands operands = op::operands(held.op);
+  const Arrays got = apply(held.op, backend, held.reads, held.updates).values;
   const double sum_epsilon = epsilon(accumulation_type(backend.dtype));
   for (std::size_t output = 0; output < got.size(); ++output) {
     const op::Operand& operand = operands[held.reads.size() + output];
@@ -280,7 +297,7 @@ void expect_within_bound(const Case& sample, const Backend& backend) {
                               ? (operand.element == op::Element::f64 ? own_epsilon : sum_epsilon)
                               : 0;
       const double bound =
-          4 * (own_epsilon + sums * std::sqrt(sample.reduction)) * magnitude[output].data[i];
+          4 * (own_epsilon + sums * std::sqrt(held.reduction)) * magnitude[output].data[i];
       const bool equal = got[output].data[i] == expected[output].data[i];  // infinities too
       const double difference =
           equal ? 0 : std::abs(got[output].data[i] - expected[output].data[i]);
@@ -289,11 +306,26 @@ void expect_within_bound(const Case& sample, const Backend& backend) {
       if (!(excess <= worst)) worst = excess, where = i;  // NaN counts as worst
       if (std::isnan(excess)) break;
     }
-    EXPECT_LE(worst, 1) << sample.name << ", " << to_string(backend) << ", " << operand.name << "["
+    EXPECT_LE(worst, 1) << held.name << ", " << to_string(backend) << ", " << operand.name << "["
                         << where << "]: got " << got[output].data[where] << ", reference "
                         << expected[output].data[where] << ", ref_abs "
                         << magnitude[output].data[where];
   }
+}
+
+}  // namespace
+
+void expect_within_bound(const Case& sample, const std::vector<Backend>& backends) {
+  std::map<DType, Reference> references;
+  for (const Backend& backend : backends) {
+    if (!references.contains(backend.dtype))
+      references.emplace(backend.dtype, reference_of(sample, backend.dtype));
+    expect_near(references.at(backend.dtype), backend);
+  }
+}
+
+void expect_within_bound(const Case& sample, const Backend& backend) {
+  expect_near(reference_of(sample, backend.dtype), backend);
 }
 
 namespace {

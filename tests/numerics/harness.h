@@ -87,6 +87,8 @@ inline void PrintTo(const Case& sample, std::ostream* out) {
 /// |got - ref| <= 4 (eps(output) + eps(sums) sqrt(n)) ref_abs, hence at most 8 eps sqrt(n) ref_abs
 /// in f32 and f64 (Higham 2002, section 3.1, with the square root of the probabilistic bound).
 void expect_within_bound(const Case& sample, const Backend& backend);
+/// On each of the backends; the reference is computed once for each type.
+void expect_within_bound(const Case& sample, const std::vector<Backend>& backends);
 
 /// Where an output depends on a real number that the op reads, NaN in place of that number is NaN
 /// in an output: no mask, maximum or bound takes a broken number for a fine one.
