@@ -11,8 +11,8 @@
 #include "base/json.h"
 #include "machine/cluster_file.h"
 #include "machine/known_clusters.h"
-#include "support/cpu_pace.h"
 #include "support/in_process.h"
+#include "support/long_run.h"
 
 namespace fourfold {
 namespace {
@@ -95,38 +95,31 @@ TEST(PlanMachine, two_places_of_the_list_are_compared_by_class) {
   expect_refused(tiny + "--ranks 8 --explain 1 999", 2, "--explain 999: the list has plans 1 to ");
 }
 
-TEST(PlanMachine, the_largest_published_model_is_planned_on_1024_ranks_within_ten_seconds) {
-  const test::CpuWork work;
-  const test::Outcome outcome = run_here("plan " + configs +
-                                         "paper/gpt-80b.yaml --machine perlmutter-40gb --ranks "
-                                         "1024 --format json --top 100000 --simulate 0 --set "
-                                         "parallel.pipeline.stages=auto");
-  const double took_s = work.seconds(), units = work.units();
+/// The largest published model, with some of its layers and ranks; PlanPromise has all of it.
+TEST(PlanMachine, all_grids_of_all_numbers_of_stages_are_looked_at) {
+  const test::Outcome outcome =
+      run_here("plan " + configs +
+               "paper/gpt-80b.yaml --machine perlmutter-40gb --format json --ranks 8 --top 100000 "
+               "--simulate 0 --set model.num_layers=8 --set parallel.pipeline.stages=auto");
   ASSERT_EQ(outcome.code, 0) << outcome.text;
   const Json json = parse_json(outcome.output, "json");
-  EXPECT_EQ(json.find("grids")->as_integer(), 286 + 220 + 165 + 120 + 84 + 56)
-      << "of 1, 2, 4, 8, 16 and 32 stages";
-  EXPECT_GT(json.find("plans_priced")->as_integer(), 500);
-  EXPECT_GT(json.find("too_large")->as_integer(), 10) << "76 billion parameters in 40 GiB";
-  std::printf("gpt-80b on 1024 ranks: %lld plans in %.1f s, %.0f units\n",
-              static_cast<long long>(json.find("plans_priced")->as_integer()), took_s, units);
-#ifdef NDEBUG
-  // Forty units: 9.4 s of two cores that do a unit in 0.23 s, 5.5 s by the clock.
-  EXPECT_LT(units, 100);
-#endif
+  EXPECT_EQ(json.find("grids")->as_integer(), 20 + 10 + 4 + 1) << "of 1, 2, 4 and 8 stages";
+  EXPECT_GT(json.find("plans_priced")->as_integer(), 20 + 10 + 4 + 1) << "also meshes of stages";
+  EXPECT_GT(json.find("too_large")->as_integer(), 10) << "14 billion parameters in 40 GiB";
 }
 
-TEST(PlanMachine, its_ten_best_plans_are_simulated_within_a_minute_and_sized_within_a_twentieth) {
-  const test::CpuWork work;
-  const test::Outcome outcome = run_here("plan " + configs +
-                                         "paper/gpt-80b.yaml --machine perlmutter-40gb --ranks "
-                                         "1024 --format json");
-  const double took_s = work.seconds(), units = work.units();
+TEST(PlanMachine, its_best_plans_are_simulated_and_sized_within_a_twentieth) {
+  const std::string model = is_long_run() ? "paper/gpt-80b.yaml --ranks 1024 --simulate 10"
+                                          : "paper/gpt-5b.yaml --ranks 64 --simulate 4 --set "
+                                            "parallel.pipeline.stages=1";
+  const test::Outcome outcome =
+      run_here("plan " + configs + model + " --machine perlmutter-40gb --format json");
   ASSERT_EQ(outcome.code, 0) << outcome.text;
   const Json json = parse_json(outcome.output, "json");
-  EXPECT_GE(json.find("simulated")->as_integer(), 10);
+  EXPECT_GE(json.find("simulated")->as_integer(), 4);
   double before = 0, lowest = 10, highest = 0;
   for (const Json& plan : json.find("plans")->items()) {
+    if (plan.find("simulated")->kind() == Json::Kind::null) continue;
     const Json& simulated = *plan.find("simulated");
     const double step = simulated.find("step_s")->as_double();
     EXPECT_GE(step, before);
@@ -137,16 +130,9 @@ TEST(PlanMachine, its_ten_best_plans_are_simulated_within_a_minute_and_sized_wit
     lowest = std::min(lowest, ratio);
     highest = std::max(highest, ratio);
   }
-  std::printf(
-      "gpt-80b on 1024 ranks: the best ten simulated in %.1f s, %.0f units, memory by formula %.3f "
-      "to %.3f of theirs\n",
-      took_s, units, lowest, highest);
+  std::printf("memory by formula: %.3f to %.3f of the programs'\n", lowest, highest);
   EXPECT_GT(lowest, 0.95);
   EXPECT_LT(highest, 1.05);
-#ifdef NDEBUG
-  // Fifty-six units: 13 s of the same cores, 7 s by the clock.
-  EXPECT_LT(units, 140);
-#endif
 }
 
 /// `{x: 2, y: 1, z: 1, data: 4}` of a plan, or of one of its stages.
@@ -272,8 +258,8 @@ TEST(PlanMachine, a_pipeline_whose_meshes_have_several_stages_is_refused) {
 
 TEST(PlanMachine, a_training_is_told_in_days_node_hours_and_the_share_of_its_checkpoints) {
   const std::string command = "plan " + configs +
-                              "paper/gpt-5b.yaml --ranks 64 --top 1 --simulate 0 "
-                              "--tokens 300B --machine ";
+                              "paper/gpt-5b.yaml --ranks 64 --top 1 --simulate 0 --set "
+                              "parallel.pipeline.stages=1 --tokens 300B --machine ";
   const test::Outcome outcome = run_here(command + "perlmutter-40gb --format json");
   ASSERT_EQ(outcome.code, 0) << outcome.text;
   const Json json = parse_json(outcome.output, "json");

@@ -117,29 +117,6 @@ TEST(VerifyBoxes, a_job_of_boxes_reads_back_from_its_text) {
   EXPECT_EQ(all(verify(read)), "");
 }
 
-/// Boxes of columns, in 256 rows each where they are received. The time is printed; the limit
-/// leaves room for a busy machine and for sanitizers, and none for a search among all messages.
-TEST(VerifyBoxes, many_boxes_take_little_time) {
-  const std::vector<std::string> samples = {"r", "", ""}, columns = {"", "", "r"};
-  double before_s = 0;
-  for (const std::int64_t micros : {16, 32, 64, 128}) {
-    const Job job = job_of(hand_over_job({.shape = {4, 256, 16},
-                                          .senders = 4,
-                                          .receivers = 4,
-                                          .sender_cuts = columns,
-                                          .receiver_cuts = samples,
-                                          .micros = micros}));
-    const auto start = std::chrono::steady_clock::now();
-    EXPECT_EQ(all(verify(job)), "");
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    std::printf("%ld micro-batches, %ld messages: %.3f s\n", micros, 16 * micros, elapsed.count());
-    if (micros == 128) {
-      EXPECT_LT(elapsed.count(), 10 * before_s + 1.0);
-    }
-    before_s = elapsed.count();
-  }
-}
-
 // --- slices and boxes
 
 /// The places of the elements of a slice, in its order.

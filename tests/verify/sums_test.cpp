@@ -179,15 +179,14 @@ TEST(VerifySum, a_sum_read_before_it_is_complete_is_a_fault) {
                    "the sum in g.head is not complete: nothing adds for micro-batch 2");
 }
 
-TEST(VerifySum, sums_of_sums_take_time_that_grows_with_their_number) {
+/// A look at each term again and again would take two to the power of their number: no time is
+/// measured, as none would be enough.
+TEST(VerifySum, sums_of_sums_are_looked_at_once) {
   Contents contents(2);
   ValueId sum = contents.sum(contents.one(1, 1, 0), contents.one(1, 1, 1));
   for (int i = 0; i < 100000; ++i) sum = contents.sum(sum, sum);
-  const auto start = std::chrono::steady_clock::now();
   EXPECT_FALSE(contents.complete(sum));
   EXPECT_TRUE(contents.first_kinds(sum));
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  EXPECT_LT(elapsed.count(), 5);
 }
 
 }  // namespace

@@ -357,23 +357,5 @@ TEST(VerifyJob, several_faults_at_once_are_no_error_of_the_verifier) {
   }
 }
 
-/// GPT-80B on 1024 ranks, in less than 40 s: 25 ms for each rank. The limit here leaves room for a
-/// busy machine and for sanitizers; the time itself is printed.
-TEST(VerifyJob, many_ranks_with_fifty_thousand_instructions_take_little_time) {
-  const Grid grid{16, 2, 2, 2};
-  program::Job job;
-  job.classes = {grid_bundle(grid, Rank(0), 360)};
-  job.ranks.resize(static_cast<std::size_t>(grid.ranks()));
-  const Program& step = job.classes[0].programs[1];
-  EXPECT_GE(step.instructions.size(), 50000U);
-  const auto start = std::chrono::steady_clock::now();
-  const auto faults = verify(job);
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  EXPECT_EQ(all(faults).substr(0, 2000), "");
-  std::printf("%zu instructions on %lld ranks: %.2f s\n", step.instructions.size(),
-              static_cast<long long>(grid.ranks()), elapsed.count());
-  EXPECT_LT(elapsed.count() / static_cast<double>(grid.ranks()), 0.2);
-}
-
 }  // namespace
 }  // namespace fourfold::verify

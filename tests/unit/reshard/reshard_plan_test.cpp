@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/format.h"
-#include "base/stopwatch.h"
 #include "comm/threads.h"
 #include "reshard/paper_cases.h"
 
@@ -180,13 +179,12 @@ TEST(ReshardPlan, is_the_same_on_every_rank) {
   EXPECT_EQ(std::ranges::count(texts, texts.front()), 4);
 }
 
-TEST(ReshardPlan, of_128_to_128_ranks_takes_less_than_a_second) {
+/// ReshardPromise has how long that takes.
+TEST(ReshardPlan, of_128_to_128_ranks_is_near_its_lower_bound) {
   const MeshPair pair = place_pair({256, 256}, "S01R", {16, 8}, "RS01", {16, 8});
-  const Stopwatch watch;
   const ReshardPlan plan = plan_of(pair, Strategy::broadcast, Ordering::best, 1);
   EXPECT_EQ(plan.transfers.size(), 128U * 128U);
   EXPECT_LE(plan.makespan_s, 1.05 * plan.lower_bound_s);
-  EXPECT_LT(watch.seconds(), 1);
 }
 
 TEST(Strategy, has_a_name) {
