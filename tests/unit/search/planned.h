@@ -39,23 +39,27 @@ struct Planned {
       return spec;
     };
     question.build = [this](std::int64_t of, const plan::PlanSpec& spec) {
-      compile::GridSetup one = setup;
-      one.gpt.num_layers = of;
-      one.plan = spec;
-      graph::ModelGraphs model = one.graphs();
-      std::erase_if(model.graphs,
-                    [](const graph::Graph& g) { return g.kind != op::ProgramKind::train; });
-      return model;
+      return training(of, spec);
     };
     question.compile = [this](const plan::PlanSpec& spec) {
-      compile::GridSetup one = setup;
-      one.plan = spec;
-      auto planned = plan::plan_model(one.graphs(), spec);
+      auto planned = plan::plan_model(training(question.layers, spec), spec);
       auto& [model, plan] = std::get<plan::PlannedModel>(planned);
       return compile::compile(model, plan, compile::GridSetup::target());
     };
   }
   Planned(const Planned&) = delete;
+
+ private:
+  /// The graph of a step, for a model of so many layers; nothing here looks at other programs.
+  graph::ModelGraphs training(std::int64_t layers, const plan::PlanSpec& spec) const {
+    compile::GridSetup one = setup;
+    one.gpt.num_layers = layers;
+    one.plan = spec;
+    graph::ModelGraphs model = one.graphs();
+    std::erase_if(model.graphs,
+                  [](const graph::Graph& g) { return g.kind != op::ProgramKind::train; });
+    return model;
+  }
 };
 
 }  // namespace fourfold::search

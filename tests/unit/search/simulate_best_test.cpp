@@ -65,7 +65,7 @@ TEST(SimulateBest, a_plan_has_the_time_and_the_bytes_of_its_programs) {
 }
 
 TEST(SimulateBest, plans_whose_programs_do_not_fit_come_after_those_that_do) {
-  Planned planned("perlmutter-40gb", 8);
+  Planned planned("perlmutter-40gb", 4);
   Answer roomy = rank_grids(planned.question);
   simulate_best(planned.question, roomy, roomy.plans.size());
   // A little more than what the formula says of the smallest.
@@ -231,8 +231,11 @@ Found search_own_meshes_beside_all(std::uint32_t seed) {
   Planned planned(random_machine(ranks, random), ranks, one_of({2, 3, 4}, random));
   choose_model(planned, random);
   planned.question.stages = {1, 2};
-  planned.question.schedules = {pipeline::Schedule::one_f_one_b,
-                                pipeline::Schedule::eager_one_f_one_b, pipeline::Schedule::gpipe};
+  planned.question.schedules = {pipeline::Schedule::one_f_one_b};
+  if (is_long_run())
+    planned.question.schedules.insert(
+        planned.question.schedules.end(),
+        {pipeline::Schedule::eager_one_f_one_b, pipeline::Schedule::gpipe});
   planned.question.own_meshes = true;
   Answer answer = rank_grids(planned.question);
   Found found;
@@ -299,7 +302,7 @@ struct Score {
 };
 
 template <class Search>
-Score score_of(Search&& search, std::vector<std::uint32_t> few = {1, 2, 3}) {
+Score score_of(Search&& search, std::vector<std::uint32_t> few) {
   Score score;
   double worst = 1;
   for (const std::uint32_t seed : seeds_or(std::move(few))) {
@@ -319,21 +322,23 @@ Score score_of(Search&& search, std::vector<std::uint32_t> few = {1, 2, 3}) {
 }
 
 TEST(SimulateBest, the_search_finds_what_is_best_of_all_grids_and_orders) {
-  const Score score = score_of(search_beside_all);
+  // They have 31 grids and orders each.
+  const Score score = score_of(search_beside_all, {4, 9});
   EXPECT_GE(static_cast<double>(score.equal), 0.95 * static_cast<double>(score.of));
   EXPECT_EQ(score.within, score.of);
 }
 
 TEST(SimulateBest, the_search_finds_what_is_best_of_all_stages_schedules_grids_and_orders) {
-  const Score score = score_of(search_stages_beside_all);
+  // They have 31 and 10 ways.
+  const Score score = score_of(search_stages_beside_all, {1, 9});
   EXPECT_GE(static_cast<double>(score.equal), 0.95 * static_cast<double>(score.of));
   EXPECT_EQ(score.within, score.of);
 }
 
 TEST(SimulateBest, the_search_finds_what_is_best_of_all_meshes_of_two_stages) {
-  // Seed 11 alone of these has meshes of more than one rank, in 169 ways; others of its kind have
-  // 487.
-  const Score score = score_of(search_own_meshes_beside_all, {2, 3, 4, 11});
+  // Seed 11 alone of these has meshes of more than one rank; others of its kind have three times as
+  // many ways.
+  const Score score = score_of(search_own_meshes_beside_all, {4, 11});
   EXPECT_GE(static_cast<double>(score.equal), 0.9 * static_cast<double>(score.of));
   EXPECT_EQ(score.within, score.of);
 }

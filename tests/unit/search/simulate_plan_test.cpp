@@ -65,7 +65,7 @@ double sum_of(const std::vector<simulate::Cost>& costs) {
 }
 
 TEST(SimulatePlan, many_micro_batches_take_and_need_what_few_of_them_say) {
-  const std::uint32_t cases = is_long_run() ? 200 : 10;
+  const std::uint32_t cases = is_long_run() ? 200 : 6;
   std::size_t extended = 0;
   double worst = 0, worst_bytes = 0;
   for (std::uint32_t seed = 1; seed <= cases; ++seed) {
