@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -31,12 +32,15 @@ inline double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// Asks again and again, for up to `seconds`; whether the answer was yes in the end.
+/// Asks again and again, for up to `seconds`; whether the answer was yes in the end. At first
+/// often, as most jobs are short.
 inline bool wait_until(double seconds, const std::function<bool()>& is_true) {
   const auto begin = std::chrono::steady_clock::now();
   while (!is_true()) {
-    if (seconds_since(begin) > seconds) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const double waited_s = seconds_since(begin);
+    if (waited_s > seconds) return false;
+    std::this_thread::sleep_for(
+        std::chrono::duration<double>(std::clamp(waited_s / 20, 0.001, 0.02)));
   }
   return true;
 }

@@ -280,9 +280,6 @@ TEST_F(AdviceThatWorks, of_files_and_sets) {
 TEST_F(AdviceThatWorks, of_places_that_are_in_use) {
   const std::string tokenize = "data tokenize #fox.txt --tokenizer byte -o #";
   const auto work = std::make_optional<data::WorkLock>(path("set.partial"));
-  std::filesystem::create_directories(path("far"));
-  write_file_atomic(path("far/lock"),
-                    R"({"host":"far","boot":"x","pids":"y","pid":7,"started":1,"since":"then"})");
   const rundir::RunLock run(
       path("held"),
       rundir::this_holder([](const std::string&) { return std::optional<std::string>(); }), {});
@@ -296,10 +293,6 @@ TEST_F(AdviceThatWorks, of_places_that_are_in_use) {
        {"#held is in use by a job on", "wait until it ends",
         "choose another with --set run.dir=..."},
        "train #a.yaml --set run.dir=#free"},
-      {"train #a.yaml --set run.dir=#far",
-       11,
-       {"#far is in use by a job on \"far\" (pid 7", "pass --take-over"},
-       "train #a.yaml --set run.dir=#far --take-over"},
   });
 }
 

@@ -41,10 +41,10 @@ RunSetup large_setup() {
                .num_attention_heads = 8,
                .hidden_size = 512,
                .ffn_hidden_size = 2048,
-               .max_position_embeddings = 128,
+               .max_position_embeddings = 64,
                .vocab_size = 5000,
                .dropout = 0.1};
-  setup.plan = {.global_batch_size = 8, .micro_batch_size = 4, .seq_length = 128};
+  setup.plan = {.global_batch_size = 8, .micro_batch_size = 2, .seq_length = 64};
   return setup;
 }
 
@@ -123,7 +123,7 @@ void expect_predicted_peak(const RunSetup& setup) {
   }
   const std::int64_t before = settle();
   SmallRun run(setup);
-  run_all_programs(run, setup, 3);
+  run_all_programs(run, setup, 2);
   expect_within_one_percent(status_bytes("VmHWM:") - before, expected);
 }
 
@@ -160,7 +160,7 @@ TEST(Memory, a_save_takes_the_copy_that_was_planned_and_nothing_that_grows) {
   checkpoint::Saver saver(store);
   saver.reserve(train);
   test::FixedFeeder feeder = test::random_batch(setup);
-  for (std::int64_t step = 1; step < 4; ++step) {
+  for (std::int64_t step = 1; step < 3; ++step) {
     checkpoint::Manifest facts;
     facts.step = step;
     saver.start(facts, train, [&](const program::Buffer& b) { return run.executor().bytes(b); });
@@ -232,7 +232,7 @@ RunSetup drawn_setup(unsigned seed) {
                .max_position_embeddings = 128,
                .vocab_size = of(std::vector<std::int64_t>{4000, 10'000, 16'000}),
                .dropout = coin() ? 0.1 : 0};
-  setup.plan = {.global_batch_size = 32, .seq_length = 64};
+  setup.plan = {.global_batch_size = 32, .seq_length = 16};
   test::set_grid(setup, of(std::vector<plan::Grid>{{},
                                                    {.x = 2, .data = 1},
                                                    {.y = 2, .data = 1},

@@ -121,13 +121,13 @@ TEST(Row50, a_rank_with_a_busy_loop_is_named_within_50_steps) {
 }
 
 TEST(Row50, no_rank_is_accused_where_ranks_share_cores) {
-  SessionSetup setup = on_grid(1, 4, 60);
+  SessionSetup setup = on_grid(1, 4, 52);
   setup.ranks_share_cores = true;
   setup.busy_rank = 2;
   setup.busy = std::chrono::milliseconds(5);
   const Told told = run_session(setup);
   EXPECT_TRUE(told.warnings.empty()) << told.warnings.front().second;
-  ASSERT_EQ(told.steps.size(), 60U);
+  ASSERT_EQ(told.steps.size(), 52U);
   EXPECT_TRUE(told.steps[9].compute.has_value()) << "they are measured all the same";
 }
 
@@ -213,14 +213,15 @@ class Row52 : public FolderTest {
     std::ofstream(path("a.txt")) << text;
     return path("a.txt");
   }
-  CommandResult train(const std::string& action, int checkpoint_steps) {
+  CommandResult train(const std::string& action, int checkpoint_steps,
+                      const std::string& more = "") {
     return run_fourfold(format(
         "train configs/gpt-tiny.yaml --set run.dir={} --set data.format=text --set data.path={} "
         "--set data.tokenizer=char --set train.steps=1500 --set optimizer.lr=3e-3 --set "
         "sample.tokens=0 --set eval.batches=1 --set run.threads=1 --set loss_spike.action={} --set "
         "loss_spike.window=30 --set loss_spike.sigmas=12 --set checkpoint.interval_steps={} --set "
-        "checkpoint.async=false --set model.vocab_size=64 --overwrite",
-        path("run"), poisoned_text(), action, checkpoint_steps));
+        "checkpoint.async=false --set model.vocab_size=64 --overwrite {}",
+        path("run"), poisoned_text(), action, checkpoint_steps, more));
   }
   /// The losses of the run, the first step's first.
   std::vector<double> losses() const {
@@ -253,7 +254,7 @@ TEST_F(Row52, a_poisoned_batch_ends_the_run_with_7_its_samples_and_the_checkpoin
 }
 
 TEST_F(Row52, a_warning_lets_the_run_go_on_and_none_is_silent) {
-  const CommandResult run = train("warn", 0);
+  const CommandResult run = train("warn", 10);
   ASSERT_EQ(run.code, 0) << run.text;
   const auto at = run.text.find("warning: the loss of step ");
   ASSERT_NE(at, std::string::npos) << run.text;
@@ -261,21 +262,19 @@ TEST_F(Row52, a_warning_lets_the_run_go_on_and_none_is_silent) {
   const std::vector<double> all = losses();
   ASSERT_EQ(all.size(), 1500U);
   EXPECT_GT(all[step - 1], 2 * all[step - 2]);
-  const CommandResult saving = train("warn", 10);
-  ASSERT_EQ(saving.code, 0) << saving.text;
   const auto before = static_cast<std::int64_t>((step - 1) / 10 * 10);
   EXPECT_TRUE(file_exists(format("{}/checkpoints/step-{:09}", path("run"), before))) << step;
   EXPECT_FALSE(file_exists(format("{}/checkpoints/step-{:09}", path("run"), before - 10)));
   EXPECT_TRUE(read_file(path("run") + "/checkpoints/PROTECTED")
                   .starts_with(format("step-{:09} the loss of step {} ", before, step)));
-  const CommandResult silent = train("none", 0);
+  const CommandResult silent = train("none", 0, format("--stop-at {}", step + 1));
   EXPECT_EQ(silent.code, 0);
   EXPECT_EQ(silent.text.find("the loss of step"), std::string::npos) << silent.text;
 }
 
-/// The losses of six steps whose counters begin there.
+/// The losses of three steps whose counters begin there.
 std::vector<double> losses_from(std::uint32_t first_count) {
-  SessionSetup setup = on_grid(2, 2, 6);
+  SessionSetup setup = on_grid(2, 2, 3);
   setup.run.cpu.first_count = first_count;
   std::vector<double> losses;
   for (const train::StepMetrics& metrics : run_session(setup).steps) losses.push_back(metrics.loss);
@@ -284,7 +283,7 @@ std::vector<double> losses_from(std::uint32_t first_count) {
 
 TEST(Row55, counters_of_runs_and_items_pass_31_and_32_bits_without_a_trace) {
   const std::vector<double> usual = losses_from(0);
-  ASSERT_EQ(usual.size(), 6U);
+  ASSERT_EQ(usual.size(), 3U);
   for (const std::uint32_t first : {2'147'483'646U, 4'294'967'294U, 4'294'967'000U})
     EXPECT_EQ(losses_from(first), usual) << first;
 }

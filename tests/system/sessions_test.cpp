@@ -316,7 +316,10 @@ TEST_F(Sessions, a_run_of_processes_repeats_as_a_whole_session_by_session) {
     test::LaunchedJob job(std::move(words), path(name),
                           {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
                            {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-                           {"OMPI_MCA_rmaps_base_oversubscribe", "1"}});
+                           {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+                           // Bound ranks share cores with whatever else runs there.
+                           {"OMPI_MCA_hwloc_base_binding_policy", "none"},
+                           {"OMPI_MCA_mpi_yield_when_idle", "1"}});
     EXPECT_EQ(job.wait(test::hang_s), 0) << job.output();
   };
   const auto session = [&](const std::string& name, const std::string& more) {
