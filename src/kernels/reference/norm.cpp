@@ -3,18 +3,12 @@
 // offset does no harm.
 #include <cmath>
 
+#include "kernels/reference/norm_sizes.h"
 #include "kernels/reference/rows.h"
 #include "kernels/storage.h"
 
 namespace fourfold::kernels::reference {
 namespace {
-
-struct NormSizes {
-  std::int64_t rows, channels;
-};
-NormSizes norm_sizes(const Shape& x) {
-  return {x.elements(0, x.rank() - 1), x.back()};
-}
 
 /// bias_C may be null.
 template <class X, class T>

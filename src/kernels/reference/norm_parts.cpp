@@ -2,18 +2,12 @@
 // they compute. R rows, C local channels, P parts, X the type of x.
 #include <cmath>
 
+#include "kernels/reference/norm_sizes.h"
 #include "kernels/reference/rows.h"
 #include "kernels/storage.h"
 
 namespace fourfold::kernels::reference {
 namespace {
-
-struct NormSizes {
-  std::int64_t rows, channels;
-};
-NormSizes norm_sizes(const Shape& x) {
-  return {x.elements(0, x.rank() - 1), x.back()};
-}
 
 /// What the sum of distances from the computed mean leaves of it corrects both moments: the mean is
 /// then right to its last bit whatever the offset, and the squares to second order.
