@@ -111,6 +111,7 @@ inline Told run_session(const SessionSetup& setup) {
 
   data::DataSpec spec;
   spec.format = data::Format::synthetic;
+  spec.split = 0.99;  // a session ends with an evaluation of all that validates
   spec.seq_length = setup.run.plan.seq_length;
   spec.vocab_size = setup.run.gpt.vocab_size;
   const data::TokenSource dataset(spec);

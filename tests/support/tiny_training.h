@@ -17,7 +17,7 @@ class TinyTraining : public FolderTest {
     FolderTest::SetUp();
     write_file_atomic(path("tiny.yaml"), R"(
 model: {hidden_size: 24, num_layers: 2, num_attention_heads: 4, max_position_embeddings: 16, vocab_size: 64}
-data: {format: synthetic, seq_length: 16}
+data: {format: synthetic, seq_length: 16, split: 0.99}
 train: {steps: 20, global_batch_size: 8, micro_batch_size: 1}
 optimizer: {lr: 1.0e-3}
 eval: {interval_steps: 0, batches: 2}

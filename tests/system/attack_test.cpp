@@ -32,7 +32,7 @@ class Attack : public FolderTest {
     write_file_atomic(path("tiny.yaml"),
                       "model: {kind: gpt, hidden_size: 16, num_layers: 1, num_attention_heads: 2, "
                       "ffn_hidden_size: 32, max_position_embeddings: 8, vocab_size: 32}\n"
-                      "data: {format: synthetic, seq_length: 8}\n"
+                      "data: {format: synthetic, seq_length: 8, split: 0.99}\n"
                       "train: {steps: 6, global_batch_size: 4, micro_batch_size: 2}\n"
                       "eval: {interval_steps: 0, batches: 1}\n"
                       "checkpoint: {interval_steps: 2}\nsample: {tokens: 0}\n"

@@ -39,8 +39,8 @@ RunSetup large_setup() {
   RunSetup setup;
   setup.gpt = {.num_layers = 4,
                .num_attention_heads = 8,
-               .hidden_size = 512,
-               .ffn_hidden_size = 2048,
+               .hidden_size = 384,
+               .ffn_hidden_size = 1536,
                .max_position_embeddings = 64,
                .vocab_size = 5000,
                .dropout = 0.1};

@@ -26,7 +26,7 @@ constexpr double most = 1e-12;
 /// one rank.
 constexpr const char* config_text = R"(
 model: {num_layers: 2, num_attention_heads: 6, hidden_size: 24, vocab_size: 37, dropout: 0.1}
-data: {format: synthetic, seq_length: 12}
+data: {format: synthetic, seq_length: 12, split: 0.99}
 train: {steps: 5, global_batch_size: 24}
 optimizer: {lr: 1e-2}
 lr_schedule: {kind: constant, warmup_steps: 0}
@@ -38,7 +38,7 @@ precision: {compute: fp64}
 constexpr const char* picture_text = R"(
 model: {kind: vgg}
 vgg: {widths: [12, pool, 24, 12, pool], hidden: [24], picture: [8, 8, 3], num_classes: 7, dropout: 0.1}
-data: {format: synthetic, flip: true}
+data: {format: synthetic, flip: true, split: 0.99}
 train: {steps: 5, global_batch_size: 24}
 optimizer: {lr: 1e-3}
 lr_schedule: {kind: constant, warmup_steps: 0}
@@ -52,7 +52,7 @@ model: {kind: unet}
 unet: {channels: 16, channel_mult: [1, 2], num_res_blocks: 1, attention_resolutions: [4], num_attention_heads: 8,
   norm_groups: 8, picture: [8, 8, 3], num_classes: 5, class_conditional: true, learn_sigma: true, dropout: 0.1}
 diffusion: {steps: 20}
-data: {format: synthetic, flip: true}
+data: {format: synthetic, flip: true, split: 0.99}
 train: {steps: 3, global_batch_size: 16}
 optimizer: {lr: 1e-3}
 lr_schedule: {kind: constant, warmup_steps: 0}

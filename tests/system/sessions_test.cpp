@@ -205,7 +205,7 @@ TEST_F(Sessions, a_start_that_is_refused_changes_no_file_and_its_dry_run_says_so
 TEST_F(Sessions, the_best_evaluation_is_known_after_a_resume_and_its_checkpoint_stays) {
   // A learning rate that rises far too high: the loss falls, then rises.
   const std::string sets =
-      "--set eval.interval_steps=2 --set checkpoint.interval_steps=3 "
+      "--set data.split=0.9 --set eval.interval_steps=2 --set checkpoint.interval_steps=3 "
       "--set checkpoint.keep=2 --set checkpoint.keep_best=1 "
       "--set optimizer.lr=0.5 --set lr_schedule.warmup_steps=19 ";
   trained("whole", sets);

@@ -279,7 +279,7 @@ TEST_F(Stop, ends_other_commands_at_once_and_leaves_nothing_that_is_half_written
                     "unet: {picture: [8, 8, 3], channels: 8, channel_mult: [1, 2], num_res_blocks: "
                     "1, attention_resolutions: [4], num_attention_heads: 2, norm_groups: 4, "
                     "num_classes: 4, class_conditional: true}\n"
-                    "diffusion: {steps: 200}\ndata: {format: synthetic}\n"
+                    "diffusion: {steps: 200}\ndata: {format: synthetic, split: 0.99}\n"
                     "train: {steps: 2, global_batch_size: 4}\neval: {interval_steps: 0}\n");
   const Ended trained = run({FOURFOLD_BINARY, "train", path("unet.yaml"), "--set",
                              "run.dir=" + path("unet"), "--set", "run.threads=1"});

@@ -27,7 +27,7 @@ class VggRuns : public PictureRuns {
                       "model: {kind: vgg}\n"
                       "vgg: {widths: [8, pool, 16, pool], hidden: [16], picture: [8, 8, 3],\n"
                       "  num_classes: 4, dropout: 0.1}\n"
-                      "data: {format: synthetic, flip: true}\n"
+                      "data: {format: synthetic, flip: true, split: 0.99}\n"
                       "train: {steps: 20, global_batch_size: 16, micro_batch_size: 4}\n"
                       "lr_schedule: {kind: constant, warmup_steps: 0}\n"
                       "optimizer: {lr: 3e-3}\n"
