@@ -83,9 +83,13 @@ def planted(path, rows):
 
 
 def write_tree(folder, rows):
-    """Writes what differs alone, so that a second build compiles little."""
+    """Writes what differs alone, so that a second build compiles little, and removes what is gone: CMake takes what it finds."""
     files = {path: planted(path, rows) for path in repository.files(ROOT)}
     files[HEADER] = IS_PLANTED.encode()
+    for place in ("src", "tests"):
+        for path in (folder / place).rglob("*"):
+            if path.is_file() and pathlib.PurePosixPath(path.relative_to(folder).as_posix()) not in files:
+                path.unlink()
     for path, content in files.items():
         target = folder / path
         if not target.exists() or target.read_bytes() != content:
@@ -185,7 +189,7 @@ def parse():
     parser.add_argument("--cmake", action="append", default=[], metavar="OPTION", help="for cmake: --cmake=-DFOURFOLD_CUDA=OFF")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="so many compilers at once")
     parser.add_argument("--limit", type=float, default=60, help="seconds after which a process counts as one that hangs")
-    parser.add_argument("--to", type=pathlib.Path, help="write the table to this file, and results to one that ends in .json beside it")
+    parser.add_argument("--to", type=pathlib.Path, help="write the table to this file, and results beside it as .json")
     return parser.parse_args()
 
 
