@@ -300,7 +300,7 @@ TEST_F(Data, row_16_a_read_that_does_not_return_is_named_by_the_watchdog) {
 
 TEST_F(Data, a_killed_call_goes_on_and_gives_the_same_bytes) {
   std::string text;
-  for (int line = 0; text.size() < 12'000'000; ++line)
+  for (int line = 0; text.size() < 30'000'000; ++line)
     text += format("Line {} of the text.\n", line);
   write_bytes(path("a.txt"), text);
   const auto words = [&](const std::string& name) -> Words {
