@@ -32,13 +32,7 @@ const CoveringArray& jobs_of(std::size_t strength) {
 }
 
 program::Job compiled(const RunSetup& setup, const compile::PassOptions& passes = {}) {
-  const plan::Grid& first = setup.plan.grid;
-  const std::int64_t samples = setup.plan.micro_batch_size * first.z * first.data;
-  const auto graphs =
-      model::build(setup.model(),
-                   {samples, setup.plan.seq_length, setup.plan.global_batch_size,
-                    setup.masks_documents, setup.restarts_positions, setup.plan.chunks},
-                   setup.optimizer, model::Writes::samples);
+  const graph::ModelGraphs graphs = setup.graphs();
   const auto planned = plan::plan_model(graphs, setup.plan);
   if (const auto* infeasible = std::get_if<plan::Infeasible>(&planned))
     throw std::runtime_error(

@@ -87,14 +87,7 @@ class GridRun {
   }
   static program::Job compile_for(const RunSetup& setup, const machine::Target& target,
                                   const compile::PassOptions& passes = {}) {
-    const auto batching = std::get<plan::Batching>(plan::solve_batching(setup.plan));
-    const auto graphs =
-        model::build(setup.model(),
-                     {batching.samples(), batching.length, batching.global_batch,
-                      setup.masks_documents, setup.restarts_positions, batching.chunks},
-                     setup.optimizer, model::Writes::samples);
-    auto plan = plan::make_plan(graphs, setup.plan);
-    return compile::compile(graphs, std::get<plan::Plan>(plan), target, passes);
+    return setup.job(target, passes);
   }
 
   const program::Job& job() const { return job_; }

@@ -19,23 +19,13 @@
 #include "run/cpu.h"
 #include "run/executor.h"
 #include "support/all_cut_forms.h"
+#include "support/job_setup.h"
 
 namespace fourfold::test {
 
-struct RunSetup {
-  model::GptSpec gpt{.num_layers = 2,
-                     .num_attention_heads = 2,
-                     .hidden_size = 8,
-                     .ffn_hidden_size = 32,
-                     .max_position_embeddings = 6,
-                     .vocab_size = 11};
-  std::optional<model::VggSpec> vgg = {};    // in place of the GPT; then seq_length is 1
-  std::optional<model::UnetSpec> unet = {};  // likewise
-  plan::PlanSpec plan{.global_batch_size = 4, .micro_batch_size = 2, .seq_length = 6};
-  graph::OptimizerSpec optimizer;
+struct RunSetup : JobSetup {
   /// Above 0: all ops in their cut forms, norms in so many chunks.
   std::int64_t chunks = 0;
-  bool masks_documents = false, restarts_positions = false;
   bool reference_kernels = false;
   bool fusion = true;
   /// Changes what the program is compiled for.
@@ -46,11 +36,16 @@ struct RunSetup {
   /// Which tokens of the batch, counted over all samples, have no label besides every seventh.
   std::function<bool(std::int64_t)> masked;
 
-  model::Spec model() const {
-    if (unet) return *unet;
-    return vgg ? model::Spec(*vgg) : model::Spec(gpt);
+  RunSetup() {
+    gpt = {.num_layers = 2,
+           .num_attention_heads = 2,
+           .hidden_size = 8,
+           .ffn_hidden_size = 32,
+           .max_position_embeddings = 6,
+           .vocab_size = 11};
+    plan = {.global_batch_size = 4, .micro_batch_size = 2, .seq_length = 6};
+    writes = model::Writes::samples;
   }
-  bool is_of_pictures() const { return vgg || unet; }
   const std::vector<std::int64_t>& picture() const { return unet ? unet->picture : vgg->picture; }
   std::int64_t num_classes() const { return unet ? unet->num_classes : vgg->num_classes; }
 };
@@ -147,15 +142,10 @@ class SmallRun {
     return compile_bundle(setup, target);
   }
   static program::Bundle compile_bundle(const RunSetup& setup, const machine::Target& target) {
-    auto graphs = model::build(
-        setup.model(),
-        {setup.plan.micro_batch_size, setup.plan.seq_length, setup.plan.global_batch_size,
-         setup.masks_documents, setup.restarts_positions, setup.plan.chunks},
-        setup.optimizer, model::Writes::samples);
+    graph::ModelGraphs graphs = setup.graphs();
     for (graph::Graph& graph : graphs.graphs)
       if (setup.chunks > 0) graph = in_cut_forms(graph, setup.chunks);
-    const auto plan = std::get<plan::Plan>(plan::make_plan(graphs, setup.plan));
-    return compile::compile(graphs, plan, target).classes[0];
+    return compile::compile(graphs, setup.solved(graphs), target).classes[0];
   }
 
   const program::Bundle& bundle() const { return bundle_; }

@@ -19,7 +19,7 @@ using program::Program;
 GridSetup full_setup(bool shard_states) {
   GridSetup setup;
   setup.gpt.dropout = 0.1;
-  setup.writes_text = true;
+  setup.writes = model::Writes::samples;
   setup.plan.shard_states = shard_states;
   setup.set_grid({.x = 2, .y = 2, .z = 2, .data = 2});
   return setup;

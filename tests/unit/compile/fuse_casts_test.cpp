@@ -32,7 +32,7 @@ program::Bundle bundle_of(const GridSetup& setup, const machine::Target& target)
 GridSetup setup_of(const plan::Grid& grid, DType compute = DType::bf16) {
   GridSetup setup;
   setup.plan.compute = compute;
-  setup.writes_text = true;
+  setup.writes = model::Writes::samples;
   setup.set_grid(grid, 3);
   return setup;
 }

@@ -1,29 +1,24 @@
 // A model compiled for a grid, without kernels. Header only.
 #pragma once
 
-#include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "base/format.h"
-#include "compile/compile.h"
-#include "model/model.h"
+#include "support/job_setup.h"
 
 namespace fourfold::compile {
 
-struct GridSetup {
-  model::GptSpec gpt{.num_layers = 2,
-                     .num_attention_heads = 8,
-                     .hidden_size = 32,
-                     .ffn_hidden_size = 128,
-                     .max_position_embeddings = 8,
-                     .vocab_size = 37};
-  std::optional<model::VggSpec> vgg = {};    // in place of the GPT; then seq_length is 1
-  std::optional<model::UnetSpec> unet = {};  // likewise
-  plan::PlanSpec plan{.global_batch_size = 8, .micro_batch_size = 1, .seq_length = 8};
-  bool writes_text = false;
-
+struct GridSetup : test::JobSetup {
+  GridSetup() {
+    gpt = {.num_layers = 2,
+           .num_attention_heads = 8,
+           .hidden_size = 32,
+           .ffn_hidden_size = 128,
+           .max_position_embeddings = 8,
+           .vocab_size = 37};
+    plan = {.global_batch_size = 8, .micro_batch_size = 1, .seq_length = 8};
+  }
   std::int64_t x() const { return plan.grid.x; }
   std::int64_t y() const { return plan.grid.y; }
   std::int64_t z() const { return plan.grid.z; }
@@ -35,23 +30,6 @@ struct GridSetup {
     plan.global_batch_size = plan.micro_batch_size * accumulation * grid.z * grid.data;
   }
 
-  model::Spec spec() const {
-    if (unet) return *unet;
-    return vgg ? model::Spec(*vgg) : model::Spec(gpt);
-  }
-  graph::ModelGraphs graphs() const {
-    const auto batching = std::get<plan::Batching>(plan::solve_batching(plan));
-    return model::build(spec(),
-                        {.samples = batching.samples(),
-                         .length = batching.length,
-                         .global_batch = batching.global_batch,
-                         .chunks = batching.chunks},
-                        {}, writes_text ? model::Writes::samples : model::Writes::nothing);
-  }
-  plan::Plan solved(const graph::ModelGraphs& model) const {
-    auto solved = plan::make_plan(model, plan);
-    return std::get<plan::Plan>(std::move(solved));
-  }
   static machine::Target target() {
     machine::Target target{
         "cpu", 1, {{.op = "*", .dtype = std::nullopt, .implementation = "test"}}, {}};
@@ -60,10 +38,7 @@ struct GridSetup {
     };
     return target;
   }
-  program::Job job() const {
-    const graph::ModelGraphs model = graphs();
-    return compile(model, solved(model), target());
-  }
+  program::Job job() const { return JobSetup::job(target()); }
   program::Bundle bundle() const { return job().classes[0]; }
   program::Program train() const { return bundle().at(op::ProgramKind::train); }
 };

@@ -4,27 +4,22 @@
 #include <algorithm>
 #include <string_view>
 
-#include "compile/compile.h"
-#include "model/gpt.h"
+#include "support/job_setup.h"
 
 namespace fourfold::compile {
 
-struct RunSetup {
-  model::GptSpec gpt{.num_layers = 3,
-                     .num_attention_heads = 2,
-                     .hidden_size = 8,
-                     .ffn_hidden_size = 32,
-                     .max_position_embeddings = 6,
-                     .vocab_size = 11,
-                     .dropout = 0.1};
-  plan::PlanSpec plan{.global_batch_size = 6, .micro_batch_size = 2, .seq_length = 6};
-  graph::OptimizerSpec optimizer;
-
-  graph::ModelGraphs graphs() const {
-    return model::build(gpt, {plan.micro_batch_size, plan.seq_length, plan.global_batch_size},
-                        optimizer);
+struct RunSetup : test::JobSetup {
+  RunSetup() {
+    gpt = {.num_layers = 3,
+           .num_attention_heads = 2,
+           .hidden_size = 8,
+           .ffn_hidden_size = 32,
+           .max_position_embeddings = 6,
+           .vocab_size = 11,
+           .dropout = 0.1};
+    plan = {.global_batch_size = 6, .micro_batch_size = 2, .seq_length = 6};
+    writes = model::Writes::samples;
   }
-  plan::Plan solved() const { return std::get<plan::Plan>(plan::make_plan(graphs(), plan)); }
 };
 
 /// A target whose attention asks for scratch, so that workspaces take part.
@@ -38,7 +33,7 @@ inline machine::Target test_target() {
 }
 
 inline program::Bundle bundle_of(const RunSetup& setup) {
-  return compile(setup.graphs(), setup.solved(), test_target()).classes[0];
+  return setup.job(test_target()).classes[0];
 }
 
 inline std::size_t count_ops(const program::Program& program, std::string_view name) {

@@ -30,7 +30,7 @@ machine::Target fusing_target() {
 std::vector<GridSetup> setups() {
   GridSetup cut;
   cut.gpt.dropout = 0.1;
-  cut.writes_text = true;
+  cut.writes = model::Writes::samples;
   cut.plan.shard_states = true;
   cut.plan.overlap.weight_gradients = plan::WeightGradients::beside;
   cut.set_grid({.x = 2, .y = 2, .z = 2, .data = 2});

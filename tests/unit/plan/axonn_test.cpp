@@ -147,7 +147,7 @@ TEST(Axonn, positions_that_z_does_not_divide_are_whole) {
 
 TEST(Axonn, optimizer_states_are_cut_on_data_where_that_is_one_run_of_rows) {
   GptSetup setup;
-  setup.spec.shard_states = true;
+  setup.plan.shard_states = true;
   const Texts cut = moments(setup);
   EXPECT_EQ(cut.at("blocks.0.attn.qkv.weight"), "[32 (y,z,data), 3, 8 (x), 4]");
   EXPECT_EQ(cut.at("blocks.0.attn.out.weight"), "[8 (x,z,data), 4, 32 (y)]");

@@ -17,7 +17,7 @@ namespace {
 class Kept {
  public:
   explicit Kept(const GptSetup& setup, op::ProgramKind graph = op::ProgramKind::train)
-      : graph_(setup.graphs().at(graph)), plan_(setup.plan()), kind_(graph) {}
+      : graph_(setup.graphs().at(graph)), plan_(setup.planned()), kind_(graph) {}
 
   std::string operator()(const std::string& value) const {
     const auto id = graph_.find(value);
@@ -81,7 +81,7 @@ TEST(DeriveShardings, gradients_of_activations_are_kept_as_the_activations) {
   const GptSetup setup;
   const auto model = setup.graphs();
   const graph::Graph& train = model.at(op::ProgramKind::train);
-  const Plan plan = setup.plan();
+  const Plan plan = setup.planned();
   std::size_t gradients = 0;
   for (std::size_t i = 0; i < train.values.size(); ++i) {
     const auto of = train.values[i].gradient_of;
@@ -129,15 +129,15 @@ TEST(DeriveShardings, heads_that_neither_axis_divides_stay_whole_and_samples_go_
   EXPECT_EQ(kept.given("blocks.0.attn.qkv"), "[8, 8, 3, 14, 8 (x)] partial sum(y)");
   EXPECT_EQ(kept("blocks.0.attn.qkv"), "[8 (y), 8, 3, 14, 8]") << "16 ranks have no 8 samples";
   GptSetup setup = fourteen_heads({.x = 4, .y = 4, .z = 1, .data = 1});
-  setup.spec.micro_batch_size = 16;
-  setup.set_grid(setup.spec.grid);
+  setup.plan.micro_batch_size = 16;
+  setup.set_grid(setup.plan.grid);
   EXPECT_EQ(Kept(setup)("blocks.0.attn.qkv"), "[16 (y,x), 8, 3, 14, 8]");
 }
 
 TEST(DeriveShardings, a_core_that_can_be_shared_by_neither_heads_nor_samples_is_repeated) {
   GptSetup setup = fourteen_heads({.x = 2, .y = 4, .z = 1, .data = 1});
-  setup.spec.micro_batch_size = 3;
-  setup.set_grid(setup.spec.grid);
+  setup.plan.micro_batch_size = 3;
+  setup.set_grid(setup.plan.grid);
   EXPECT_EQ(Kept(setup)("blocks.0.attn.qkv"), "[3, 8, 3, 14 (x), 8]");
 }
 
@@ -155,8 +155,8 @@ TEST(DeriveShardings, a_text_is_on_all_ranks_and_its_cache_is_shared_by_heads) {
 
 TEST(DeriveShardings, sharded_sequences_cut_time_between_blocks_where_x_divides_it) {
   GptSetup setup;
-  setup.spec.strategy = Strategy::megatron;
-  setup.spec.shard_sequence = true;
+  setup.plan.strategy = Strategy::megatron;
+  setup.plan.shard_sequence = true;
   setup.set_grid({.x = 4, .data = 2});
   const Kept kept(setup);
   for (const std::string name : {"embedding", "blocks.0.ln1", "blocks.0.attn.out",
@@ -165,15 +165,15 @@ TEST(DeriveShardings, sharded_sequences_cut_time_between_blocks_where_x_divides_
   EXPECT_EQ(kept("blocks.0.mlp.up"), "[2 (data), 8, 128 (x)]");
   EXPECT_EQ(kept("blocks.0.attn.core"), "[2 (data), 8, 8 (x), 4]");
   EXPECT_EQ(kept("gradient/blocks.0.ln1.gain"), "[32] partial sum(data) partial sum(x)");
-  setup.spec.seq_length = 6;
+  setup.plan.seq_length = 6;
   EXPECT_EQ(Kept(setup)("embedding"), "[2 (data), 6, 32]");
 }
 
 TEST(DeriveShardings, persistent_values_lie_alike_in_all_graphs) {
   GptSetup setup;
-  setup.spec.shard_states = true;
+  setup.plan.shard_states = true;
   const auto model = setup.graphs();
-  const Plan plan = setup.plan();
+  const Plan plan = setup.planned();
   std::map<std::string, op::Sharding> seen;
   for (const graph::Graph& graph : model.graphs)
     for (std::size_t i = 0; i < graph.values.size(); ++i) {
@@ -198,7 +198,7 @@ TEST(DeriveShardings, on_every_grid_every_op_can_run_on_what_it_wants_and_gives_
   std::size_t plans = 0, nodes = 0;
   const auto check = [&](const GptSetup& setup) {
     const auto model = setup.graphs();
-    const Plan plan = setup.plan();
+    const Plan plan = setup.planned();
     for (const graph::Graph& graph : model.graphs) {
       const GraphShardings& states = plan.of(graph.kind);
       ASSERT_EQ(states.nodes.size(), graph.nodes.size());
@@ -230,7 +230,7 @@ TEST(DeriveShardings, on_every_grid_every_op_can_run_on_what_it_wants_and_gives_
           GptSetup setup;
           setup.set_grid({.x = x, .y = y, .z = z, .data = data});
           if (32 % (y * z) == 0) check(setup);
-          check(fourteen_heads(setup.spec.grid));
+          check(fourteen_heads(setup.plan.grid));
         }
   std::printf("states: %zu plans, %zu nodes\n", plans, nodes);
 }

@@ -23,14 +23,14 @@ Pin pin(const std::string& pattern, const std::string& sharding) {
 
 GptSetup pinned(const std::vector<Pin>& pins) {
   GptSetup setup;
-  setup.spec.pins = pins;
+  setup.plan.pins = pins;
   return setup;
 }
 
 /// How a parameter lies at rest, and as ops see it.
 std::string rest_of(const GptSetup& setup, const std::string& name) {
   const graph::ModelGraphs model = setup.graphs();
-  const Plan plan = setup.plan();
+  const Plan plan = setup.planned();
   const graph::Graph& train = model.at(op::ProgramKind::train);
   for (std::size_t i = 0; i < train.values.size(); ++i)
     if (train.values[i].name == name)
@@ -40,7 +40,7 @@ std::string rest_of(const GptSetup& setup, const std::string& name) {
 }
 
 std::string refusal(const GptSetup& setup) {
-  const auto plan = make_plan(setup.graphs(), setup.spec);
+  const auto plan = make_plan(setup.graphs(), setup.plan);
   const auto* infeasible = std::get_if<Infeasible>(&plan);
   return infeasible == nullptr ? "a plan" : test::in_words(*infeasible);
 }
@@ -196,7 +196,7 @@ TEST(Pins, what_a_unet_cannot_obey_is_refused_in_one_line) {
 // --- stages
 
 PlanSpec on_stages(const std::vector<Pin>& pins) {
-  PlanSpec spec = pinned(pins).spec;
+  PlanSpec spec = pinned(pins).plan;
   spec.grid = {.x = 2, .y = 2, .z = 1, .data = 1};
   spec.global_batch_size = 4;
   spec.micro_batch_size = 2;
@@ -207,7 +207,7 @@ PlanSpec on_stages(const std::vector<Pin>& pins) {
 graph::ModelGraphs for_stages() {
   GptSetup setup;
   setup.gpt.vocab_size = 40;
-  return model::build(setup.gpt, {2, setup.spec.seq_length, 4}, {});
+  return model::build(setup.gpt, {2, setup.plan.seq_length, 4}, {});
 }
 
 /// By mesh that has the parameter or receives it: how it lies at rest.
