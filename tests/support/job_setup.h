@@ -48,4 +48,14 @@ struct JobSetup {
   }
 };
 
+/// Eight heads of width 4, and 37 tokens to tell apart.
+inline model::GptSpec eight_heads() {
+  return {.num_layers = 2,
+          .num_attention_heads = 8,
+          .hidden_size = 32,
+          .ffn_hidden_size = 128,
+          .max_position_embeddings = 8,
+          .vocab_size = 37};
+}
+
 }  // namespace fourfold::test

@@ -11,12 +11,7 @@ namespace fourfold::compile {
 
 struct GridSetup : test::JobSetup {
   GridSetup() {
-    gpt = {.num_layers = 2,
-           .num_attention_heads = 8,
-           .hidden_size = 32,
-           .ffn_hidden_size = 128,
-           .max_position_embeddings = 8,
-           .vocab_size = 37};
+    gpt = test::eight_heads();
     plan = {.global_batch_size = 8, .micro_batch_size = 1, .seq_length = 8};
   }
   std::int64_t x() const { return plan.grid.x; }

@@ -12,12 +12,7 @@ namespace fourfold::plan {
 
 struct GptSetup : test::JobSetup {
   GptSetup() {
-    gpt = {.num_layers = 2,
-           .num_attention_heads = 8,
-           .hidden_size = 32,
-           .ffn_hidden_size = 128,
-           .max_position_embeddings = 8,
-           .vocab_size = 37};
+    gpt = test::eight_heads();
     plan = {.micro_batch_size = 1, .seq_length = 8};
     writes = model::Writes::samples;
     set_grid({.x = 2, .y = 2, .z = 2, .data = 2});
