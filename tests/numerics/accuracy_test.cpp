@@ -68,8 +68,8 @@ TEST_P(Accuracy, own_loops_have_the_same_bits_on_any_number_of_threads) {
   }
 }
 
-/// What differs where a CPU has no products of bf16: libraries then take copies in float32, and
-/// nothing else asks. tests/CMakeLists.txt runs it with oneDNN told that this CPU is one.
+/// Where a CPU has no products of bf16, libraries take copies in float32; no other kernel asks for
+/// them. tests/CMakeLists.txt runs this with oneDNN told that this CPU has none.
 TEST_P(Accuracy, libraries_without_products_of_bf16_are_within_the_derived_bound) {
   if (kernels::cpu::has_bf16_products()) return;
   std::vector<Backend> backends = backends_of(sample().op);

@@ -257,8 +257,8 @@ Result apply(const op::Op& op, const Backend& backend, const Arrays& reads, cons
 
 namespace {
 
-/// What a case must give in a type: its operands as the type holds them, their exact results, and
-/// what rounding errors are relative to.
+/// The right results of a case in one type. `held` has the operands as the type holds them, and
+/// `magnitude` is the size that rounding errors are relative to.
 struct Reference {
   Case held;
   Arrays expected, magnitude;

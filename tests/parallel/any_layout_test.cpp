@@ -1,6 +1,6 @@
-// Whatever a user chooses, a job computes what one rank does, and no bit of it depends on when and
-// where it is done: jobs that have every pair of choices, each compiled, proved, written as text,
-// read back, run on threads and compared with the serial run. With FOURFOLD_LONG: every triple.
+// A job of any layout computes the function of the serial run, and no bit depends on when and where
+// an instruction is carried out. The jobs have every pair of choices, with FOURFOLD_LONG every
+// triple; each is compiled, proved, written as text, read back, and run on threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -43,7 +43,8 @@ program::Job compiled(const RunSetup& setup, const compile::PassOptions& passes 
       setup.reference_kernels ? kernels::cpu::reference_target() : kernels::cpu::target(1), passes);
 }
 
-/// Where gradients of the first step are seen: stages have them at different times.
+/// The place where gradients of the first step are seen. Stages have them at different times, so
+/// that their moments show them.
 Gradients seen_in(const Choice& choice) {
   if (!choice.is_unusual(pipeline_factor)) return Gradients::in_the_step;
   return choice.is_unusual(optimizer_factor) ? Gradients::nowhere : Gradients::in_the_moments;
@@ -83,8 +84,8 @@ void expect_as_pinned(const program::Job& job, const plan::Pin& pin) {
 }
 
 using Bytes = std::vector<std::tuple<std::string, std::string, std::string, std::int64_t>>;
-/// What each class of traffic carries, in however many calls. Collectives are not joined: those of
-/// several labels would count with one of them.
+/// The payload of each class of traffic, in however many calls. Collectives are not joined, as one
+/// of several labels would count with the first of them.
 Bytes bytes_of(const RunSetup& setup) {
   Bytes all;
   const program::Job job =

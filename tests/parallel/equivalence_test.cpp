@@ -1,5 +1,5 @@
-// What of the equality with the serial run any_layout_test.cpp does not look at: replicas at every
-// step, and kernels that the thread sanitizer can watch.
+// Replicas are equal at every step, and kernels that the thread sanitizer can watch equal the
+// serial run. All else of that equality stands in any_layout_test.cpp.
 #include <gtest/gtest.h>
 
 #include <map>

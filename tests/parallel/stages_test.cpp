@@ -1,5 +1,5 @@
 // Pipelines: how stages on meshes of different shape pass tensors, decide together, and are proved.
-// That they train as one rank does is shown by any_layout_test.cpp.
+// any_layout_test.cpp shows that they train as one rank does.
 #include <gtest/gtest.h>
 
 #include <algorithm>

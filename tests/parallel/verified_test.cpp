@@ -65,8 +65,8 @@ std::vector<RunSetup> varied_jobs() {
   return jobs;
 }
 
-/// What finds a fault in the text of a job, which cannot have all of them: what cannot be printed
-/// cannot be sent.
+/// The finding that is missing where a job is sent as text: empty where the fault is named, nothing
+/// where the text cannot have the fault.
 std::optional<std::string> uncaught_in_text(const program::Job& job,
                                             const std::vector<program::Bundle>& bundles,
                                             const verify::Mutation& mutation,

@@ -156,10 +156,10 @@ inline void compare(const TrainingOutcome& got, const TrainingOutcome& serial, d
 
 inline void print(const Worst& worst, const std::string& what) {
   std::printf(
-      "%s; worst errors: loss %.1e at step 1, %.1e at step %d, gradient norm %.1e, gradient %.1e "
-      "(%s)\n",
-      what.c_str(), worst.first_loss, worst.last_loss, static_cast<int>(num_steps), worst.norm,
-      worst.gradient, worst.gradient_name.c_str());
+      "%s; worst errors: loss %.1e at step 1, %.1e at the last one, gradient norm %.1e, gradient "
+      "%.1e (%s)\n",
+      what.c_str(), worst.first_loss, worst.last_loss, worst.norm, worst.gradient,
+      worst.gradient_name.c_str());
 }
 
 }  // namespace fourfold::test

@@ -11,7 +11,8 @@ namespace fourfold::verify {
 
 /// Layers of ops on three streams over a ring of buffers, with a record and a wait at each change
 /// of stream.
-inline Program long_program(std::size_t layers) {
+inline program::Program long_program(std::size_t layers) {
+  using namespace program;
   constexpr std::size_t ring = 64;
   const Mesh mesh{"main", {{"z", 2}}, {Rank(0), Rank(1)}};
   Builder b(op::ProgramKind::train, Rank(0), mesh, {"math", "side", "z"});

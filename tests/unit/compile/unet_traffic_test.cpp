@@ -411,7 +411,7 @@ void expect_unet_formulas(const GridSetup& setup) {
   EXPECT_EQ(sent_by_class(setup.train()), UnetFormulas(setup).result);
 }
 
-/// One of five each time; all with FOURFOLD_LONG. Five is no number of sizes of axes.
+/// Every fifth grid; with FOURFOLD_LONG all of them. No axis has five sizes.
 std::vector<plan::Grid> thinned(std::vector<plan::Grid> grids) {
   std::size_t number = 0;
   if (!is_long_run()) std::erase_if(grids, [&](const plan::Grid&) { return number++ % 5 != 0; });
