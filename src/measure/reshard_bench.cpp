@@ -19,7 +19,7 @@ using reshard::Box;
 using reshard::Step;
 using reshard::StepKind;
 
-constexpr int message_tag = 2;
+constexpr int box_tag = 2;
 constexpr const char* group_name = "reshard";
 
 /// One rank's memory of both meshes, and its list.
@@ -157,23 +157,23 @@ class Resharder {
   void send(const Step& step) {
     std::byte byte{1};
     if (step.is_byte) {
-      world_.send(step.peer, message_tag, {&byte, 1});
+      world_.send(step.peer, box_tag, {&byte, 1});
       return;
     }
     const bool is_of_source = source_ && reshard::contains(source_->box(), step.box);
     BoxMemory& memory = is_of_source ? *source_ : *destination_;
-    world_.send(step.peer, message_tag, memory.view(step.box, sent_));
+    world_.send(step.peer, box_tag, memory.view(step.box, sent_));
   }
 
   void receive(const Step& step) {
     std::byte byte{};
     if (step.is_byte) {
-      world_.recv(step.peer, message_tag, {&byte, 1});
+      world_.recv(step.peer, box_tag, {&byte, 1});
     } else if (const auto run = destination_->run_of(step.box)) {
-      world_.recv(step.peer, message_tag, *run);
+      world_.recv(step.peer, box_tag, *run);
     } else {
       received_.resize(bytes_of(step.box));
-      world_.recv(step.peer, message_tag, received_);
+      world_.recv(step.peer, box_tag, received_);
       destination_->write(step.box, received_);
     }
   }
