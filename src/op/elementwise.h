@@ -59,6 +59,7 @@ constexpr bool is_wide(const Row& row) {
   double flops(Shapes all) const {                              \
     return elementwise_flops(rule.flops, all);                  \
   }                                                             \
+  void residue_form(const Residues&, ResidueTensors) const;     \
   bool operator==(const Type&) const = default
 
 /// y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))); Hendrycks, Gimpel 2016 (arXiv:1606.08415), as

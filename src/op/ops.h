@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "op/attributes.h"
 #include "op/place.h"
+#include "op/residues.h"
 #include "op/rule.h"
 #include "op/window.h"
 
@@ -29,8 +30,10 @@ struct Piece;
 // `places`, where a row has it, visits those that say which share of a tensor or of the samples is
 // here (place.h); binding, verifying and comparing ranks follow. A row may also have a `cut_form`,
 // an `integer_bound` and `pieces`: table.h says what each means.
-#define FOURFOLD_OP_ROW(Type, text, ...)         \
-  FOURFOLD_RULES_OF_ROW(Type, text, __VA_ARGS__) \
+#define FOURFOLD_OP_ROW(Type, text, ...)                                         \
+  FOURFOLD_RULES_OF_ROW(Type, text, __VA_ARGS__)                                 \
+  /* What it computes over residues (residues.h); `all` holds reads, outputs. */ \
+  void residue_form(const Residues& residues, ResidueTensors all) const;         \
   FactorRule factors(Shapes reads) const
 /* A row over a list of tensors, which stands for one row for each of them. */
 #define FOURFOLD_LIST_ROW(Type, text, ...)       \

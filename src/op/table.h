@@ -74,6 +74,9 @@ std::vector<Shape> outputs(const Op& op, Shapes reads);
 /// The factor rule of an op that stands for itself; others have that of each of their pieces.
 FactorRule factors(const Op& op, Shapes reads);
 double flops(const Op& op, Shapes all);
+/// Computes the outputs of an op that stands for itself over residues (residues.h), from reads of
+/// shapes that judge_outputs accepts. Throws ZeroDivisor.
+void compute_residues(const Op& op, const Residues& residues, ResidueTensors all);
 WorkClass work_class(const Op& op);
 
 /// The rows that a row stands for: those of a chain, or one for each tensor of a list. They run in
