@@ -111,4 +111,24 @@ inline std::vector<std::uint64_t> indices_in_step(const SampleWindow& window,
   return indices;
 }
 
+/// What dropout multiplies an element of the step with: a random number, which stands for 0 and for
+/// 1 / (1 - rate) alike; 1 where nothing is dropped.
+class DropoutFactors {
+ public:
+  DropoutFactors(const Residues& residues, RandomStream stream, double rate, std::uint64_t seed,
+                 std::uint64_t step)
+      : residues_(residues), stream_(stream), rate_(residue_of(rate)), seed_(seed), step_(step) {}
+  Residue operator()(std::uint64_t element) const {
+    static constexpr Residue dropout = function_name("dropout");
+    if (rate_ == 0) return 1;
+    return residues_.hash(dropout, {residues_.random(stream_, seed_, step_, element), rate_});
+  }
+
+ private:
+  const Residues& residues_;
+  RandomStream stream_;
+  Residue rate_;
+  std::uint64_t seed_, step_;
+};
+
 }  // namespace fourfold::op
