@@ -1,4 +1,5 @@
-// Loops, sums and indices that residue forms of several rows have in common. For residues_*.cpp.
+// Small words in which the residue forms of rows are written: sums, sizes of rows and pictures,
+// places of elements in a table, a tensor or a step. For residues_*.cpp.
 #pragma once
 
 #include <algorithm>
@@ -14,60 +15,101 @@
 
 namespace fourfold::op {
 
-/// The number of elements of the dims [first, last).
-inline std::size_t count(const Shape& shape, std::size_t first, std::size_t last) {
-  return static_cast<std::size_t>(shape.elements(first, last));
-}
-/// The number of rows, which all dims but the last one count.
-inline std::size_t count_rows(const Shape& shape) {
-  return count(shape, 0, shape.rank() - 1);
-}
-inline std::size_t last_size(const Shape& shape) {
-  return static_cast<std::size_t>(shape.back());
-}
+// --- arithmetic
 
-/// An integer operand's element as what it stands for, and as a residue: an integer itself could
-/// look like a tag.
-inline std::int64_t integer_of(Residue element) {
-  return static_cast<std::int64_t>(element);
-}
-inline Residue residue_of_element(Residue integer) {
-  return residue_of_integer(integer_of(integer));
-}
+/// A sum of products of residues, brought below the modulus only where it would overflow: several
+/// times faster than `add` of `multiply`. not_finite as these have it.
+class ProductSum {
+ public:
+  ProductSum() = default;
+  explicit ProductSum(Residue first) { add_product(first, 1); }
 
-inline bool has_tag(std::span<const Residue> elements) {
-  return std::ranges::any_of(elements, [](Residue element) { return element >= residue_prime; });
-}
-/// The sum of a[i] b[i], where no element has a tag.
-inline Residue dot_of_finite(std::span<const Residue> a, std::span<const Residue> b) {
-  using Wide = unsigned __int128;
-  const auto fold = [](Wide sum) { return (sum & residue_prime) + (sum >> 61); };
-  // A product is below 2^122, so 63 of them and a folded sum, which is below 2^68, fit.
-  constexpr std::size_t most = 63;
-  Wide sum = 0;
-  for (std::size_t begin = 0; begin < a.size(); begin += most) {
-    const std::size_t end = std::min(a.size(), begin + most);
-    for (std::size_t i = begin; i < end; ++i) sum += static_cast<Wide>(a[i]) * b[i];
-    sum = fold(sum);
+  void add_product(Residue a, Residue b) {
+    bits_ |= a | b;
+    sum_ += static_cast<Wide>(a) * b;  // below 2^122
+    if (sum_ >> 124 != 0) fold();
   }
-  const auto folded = static_cast<Residue>(fold(sum));
-  return folded >= residue_prime ? folded - residue_prime : folded;
-}
+  Residue value() {
+    if (bits_ >> 61 != 0) return not_finite;
+    fold();
+    fold();
+    const auto sum = static_cast<Residue>(sum_);
+    return sum >= residue_prime ? sum - residue_prime : sum;
+  }
+
+ private:
+  __extension__ using Wide = unsigned __int128;
+  void fold() { sum_ = (sum_ & residue_prime) + (sum_ >> 61); }
+
+  Wide sum_ = 0;
+  Residue bits_ = 0;  // of all factors: those of tags go beyond 61
+};
+
 /// The sum of a[i] b[i].
 inline Residue dot(std::span<const Residue> a, std::span<const Residue> b) {
-  return has_tag(a) || has_tag(b) ? not_finite : dot_of_finite(a, b);
+  ProductSum sum;
+  for (std::size_t i = 0; i < a.size(); ++i) sum.add_product(a[i], b[i]);
+  return sum.value();
 }
 
+/// 1 / count, as a mean needs it.
+inline Residue one_over(std::int64_t count) {
+  return inverse(residue_of_integer(count));
+}
+
+/// 1 / sqrt(variance + epsilon), the same function in every norm.
+inline Residue reciprocal_deviation(const Residues& residues, Residue variance, double epsilon) {
+  return residues.hash(function_name("rsqrt"), {add(variance, residue_of(epsilon))});
+}
+
+// --- integers
+
+/// An element of an operand of integers.
+inline std::int64_t integer_at(const ResidueTensor& tensor, std::size_t index = 0) {
+  return static_cast<std::int64_t>(tensor.elements[index]);
+}
+/// False for a label of -1, which means: no loss, no gradient.
+inline bool is_valid_label(const ResidueTensor& labels, std::size_t index) {
+  return integer_at(labels, index) >= 0;
+}
 /// The local place of an index of the whole where `size` places from `first` on are here; `size`
 /// where it is not here.
-inline std::size_t local_index(Residue index, std::int64_t first, std::size_t size) {
+inline std::size_t local_place(Residue index, std::int64_t first, std::size_t size) {
   return std::min<Residue>(index - static_cast<Residue>(first), size);
 }
+
+// --- sizes
+
+/// A tensor as rows along its last dim.
+struct RowSizes {
+  std::int64_t rows, columns;
+  explicit RowSizes(const Shape& x) : rows(x.elements(0, x.rank() - 1)), columns(x.back()) {}
+};
+
+/// A tensor (B, ..., C) as samples, pixels and channels.
+struct PixelSizes {
+  std::int64_t samples, pixels, channels;
+  explicit PixelSizes(const Shape& x)
+      : samples(x[0]), pixels(x.elements(1, x.rank() - 1)), channels(x.back()) {}
+
+  std::int64_t of_sample() const { return pixels * channels; }
+  /// Calls body(sample, channel, index of the element) for all elements, in order.
+  template <class Body>
+  void for_each(Body&& body) const {
+    std::int64_t index = 0;
+    for (std::int64_t sample = 0; sample < samples; ++sample)
+      for (std::int64_t pixel = 0; pixel < pixels; ++pixel)
+        for (std::int64_t channel = 0; channel < channels; ++channel)
+          body(sample, channel, index++);
+  }
+};
+
+// --- windows
 
 /// The index that stands for an element of padding.
 inline constexpr std::uint64_t padding_index = ~std::uint64_t{0};
 
-/// The index in the whole tensor of each local element, or padding_index.
+/// The index in the whole tensor of each element of a local one, or padding_index.
 inline std::vector<std::uint64_t> indices_in_whole(const TensorWindow& part, const Shape& local) {
   const bool is_whole = part == TensorWindow{};
   std::vector<std::uint64_t> indices = {0};
@@ -87,29 +129,44 @@ inline std::vector<std::uint64_t> indices_in_whole(const TensorWindow& part, con
   return indices;
 }
 
-/// The index of a local sample among the samples of the step.
-inline std::uint64_t sample_of_step(const SampleWindow& window, std::size_t sample) {
+/// The number of a local sample among the samples of the step.
+inline std::uint64_t sample_of_step(const SampleWindow& window, std::int64_t sample) {
   return static_cast<std::uint64_t>(window.micro) * static_cast<std::uint64_t>(window.samples) +
-         static_cast<std::uint64_t>(window.first) + sample;
+         static_cast<std::uint64_t>(window.first) + static_cast<std::uint64_t>(sample);
 }
 
-/// The index of each element of x (samples, ...) among those of all samples of the step, of which
-/// `part`, with a dim less than x, says what is here of each; or padding_index.
-inline std::vector<std::uint64_t> indices_in_step(const SampleWindow& window,
-                                                  const TensorWindow& part, const Shape& x) {
-  Shape sample;
-  for (std::size_t dim = 1; dim < x.rank(); ++dim) sample.push_back(x[dim]);
-  const std::vector<std::uint64_t> of_sample = indices_in_whole(part, sample);
-  std::uint64_t size = 1;
-  for (const std::int64_t dim : part == TensorWindow{} ? sample : part.global)
-    size *= static_cast<std::uint64_t>(dim);
-  const std::size_t samples = x.rank() == 0 ? 1 : static_cast<std::size_t>(x[0]);
-  std::vector<std::uint64_t> indices;
-  for (std::size_t b = 0; b < samples; ++b)
-    for (const std::uint64_t index : of_sample)
-      indices.push_back(index == padding_index ? index : sample_of_step(window, b) * size + index);
-  return indices;
-}
+/// Where the elements of a local tensor x (B, ...) lie among those of a step, counted over (sample
+/// of the step, the other dims): the number by which masks and noise are drawn.
+class ElementsOfStep {
+ public:
+  /// `part` says which part of the dims after the first x is; empty, if they are whole.
+  ElementsOfStep(const SampleWindow& window, const TensorWindow& part, const Shape& x)
+      : window_(window), local_(x), part_(part) {
+    if (!part_.global.dims().empty()) return;
+    for (std::size_t dim = 1; dim < x.rank(); ++dim) {
+      part_.global.push_back(x[dim]);
+      part_.first.push_back(0);
+    }
+  }
+
+  /// The number of an element of x; `first_sample` is that of the step's first sample, where
+  /// samples count over all steps.
+  std::uint64_t number(std::int64_t index, std::uint64_t first_sample = 0) const {
+    std::uint64_t number = 0, stride = 1;
+    for (std::size_t dim = local_.rank(); dim-- > 1;) {
+      const std::int64_t coordinate = part_.first[dim - 1] + index % local_[dim];
+      number += static_cast<std::uint64_t>(coordinate) * stride;
+      stride *= static_cast<std::uint64_t>(part_.global[dim - 1]);
+      index /= local_[dim];
+    }
+    return number + (first_sample + sample_of_step(window_, index)) * stride;
+  }
+
+ private:
+  SampleWindow window_;
+  Shape local_;
+  TensorWindow part_;
+};
 
 /// What dropout multiplies an element of the step with: a random number, which stands for 0 and for
 /// 1 / (1 - rate) alike; 1 where nothing is dropped.
@@ -119,9 +176,9 @@ class DropoutFactors {
                  std::uint64_t step)
       : residues_(residues), stream_(stream), rate_(residue_of(rate)), seed_(seed), step_(step) {}
   Residue operator()(std::uint64_t element) const {
-    static constexpr Residue dropout = function_name("dropout");
     if (rate_ == 0) return 1;
-    return residues_.hash(dropout, {residues_.random(stream_, seed_, step_, element), rate_});
+    return residues_.hash(function_name("dropout"),
+                          {residues_.random(stream_, seed_, step_, element), rate_});
   }
 
  private:

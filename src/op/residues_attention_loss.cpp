@@ -23,9 +23,9 @@ struct HeadSizes {
   Residue scale;  // of scores
   explicit HeadSizes(const Shape& qkv)
       : batch(static_cast<std::size_t>(qkv[0])),
-        time(count(qkv, 1, qkv.rank() - 3)),
+        time(static_cast<std::size_t>(qkv.elements(1, qkv.rank() - 3))),
         heads(static_cast<std::size_t>(qkv[qkv.rank() - 2])),
-        width(last_size(qkv)),
+        width(static_cast<std::size_t>(qkv.back())),
         scale(residue_of(1 / std::sqrt(static_cast<double>(width)))) {}
 
   enum Part : std::size_t { query, key, value };
@@ -70,13 +70,14 @@ class AttentionOptions {
   }
   KeyRange keys(std::size_t b, std::size_t t) const {
     const std::size_t end = op_.causal ? t + 1 : sizes_.time;
-    return {starts_.empty() ? 0 : local_index(starts_[b * sizes_.time + t], 0, end), end};
+    return {starts_.empty() ? 0 : local_place(starts_[b * sizes_.time + t], 0, end), end};
   }
   /// What dropout multiplies the probability of key s with.
   Residue factor(std::size_t b, std::size_t h, std::size_t t, std::size_t s) const {
     if (!factor_) return 1;
     const auto heads = static_cast<std::uint64_t>(op_.heads);
-    const std::uint64_t head = (heads == 0 ? sizes_.heads : heads) * sample_of_step(op_.window, b) +
+    const std::uint64_t head = (heads == 0 ? sizes_.heads : heads) *
+                                   sample_of_step(op_.window, static_cast<std::int64_t>(b)) +
                                static_cast<std::uint64_t>(op_.first_head) + h;
     return (*factor_)((head * sizes_.time + t) * sizes_.time + s);
   }
@@ -174,7 +175,7 @@ void AttentionCached::residue_form(const Residues& residues, ResidueTensors all)
   const HeadSizes sizes(all[0].shape);
   const auto &qkv = all[0], &cache = all[2], &y = all[3];
   const auto held = static_cast<std::size_t>(cache.shape[2]);
-  const std::size_t position = local_index(all[1].elements[0], 0, held + 1);
+  const std::size_t position = local_place(all[1].elements[0], 0, held + 1);
   if (position + sizes.time > held) {
     std::ranges::fill(y.elements, not_finite);
     return;
@@ -203,8 +204,9 @@ void AttentionCached::residue_form(const Residues& residues, ResidueTensors all)
 
 void TakePosition::residue_form(const Residues&, ResidueTensors all) const {
   const auto &x = all[0], &y = all[2];
-  const auto time = static_cast<std::size_t>(x.shape[1]), channels = last_size(x.shape);
-  const std::size_t t = local_index(all[1].elements[0], 0, time);
+  const auto time = static_cast<std::size_t>(x.shape[1]),
+             channels = static_cast<std::size_t>(x.shape[2]);
+  const std::size_t t = local_place(all[1].elements[0], 0, time);
   for (std::size_t i = 0; i < y.elements.size(); ++i)
     y.elements[i] =
         t < time ? x.elements[(i / channels * time + t) * channels + i % channels] : not_finite;
@@ -214,10 +216,6 @@ void TakePosition::residue_form(const Residues&, ResidueTensors all) const {
 
 namespace {
 
-bool is_valid(Residue label) {
-  return integer_of(label) >= 0;
-}
-
 /// Which columns of the vocabulary the local logits hold: columns [0, valid) are no padding.
 struct LocalColumns {
   std::size_t local, valid;
@@ -226,15 +224,15 @@ struct LocalColumns {
   /// For rows with the attributes first_column and columns.
   template <class Row>
   LocalColumns(const Row& row, const Shape& logits)
-      : local(last_size(logits)), valid(local), first(row.first_column) {
+      : local(static_cast<std::size_t>(logits.back())), valid(local), first(row.first_column) {
     if (row.columns == 0) return;
     valid = row.columns <= first ? 0
                                  : std::min(local, static_cast<std::size_t>(row.columns) -
                                                        static_cast<std::size_t>(first));
   }
   /// The local column of a label; `valid` where it is not here.
-  std::size_t of(Residue label) const {
-    return is_valid(label) ? local_index(label, first, valid) : valid;
+  std::size_t of(const ResidueTensor& labels, std::size_t row) const {
+    return is_valid_label(labels, row) ? local_place(labels.elements[row], first, valid) : valid;
   }
 };
 
@@ -242,17 +240,16 @@ struct LocalColumns {
 
 void CrossEntropy::residue_form(const Residues& residues, ResidueTensors all) const {
   const auto &logits = all[0], &labels = all[1], &token_loss = all[2], &lse = all[3];
-  const std::size_t columns = last_size(logits.shape);
+  const auto columns = static_cast<std::size_t>(logits.shape.back());
   for (std::size_t row = 0; row < labels.elements.size(); ++row) {
     const auto of_row = logits.elements.subspan(row * columns, columns);
     Residue sum = 0;
     for (const Residue logit : of_row) sum = add(sum, residues.exponential(logit));
     lse.elements[row] = residues.logarithm(sum);
-    const Residue label = labels.elements[row];
-    const std::size_t column = local_index(label, 0, columns);
+    const std::size_t column = local_place(labels.elements[row], 0, columns);
     const Residue loss =
         column < columns ? subtract(lse.elements[row], of_row[column]) : not_finite;
-    token_loss.elements[row] = is_valid(label) ? loss : 0;
+    token_loss.elements[row] = is_valid_label(labels, row) ? loss : 0;
   }
 }
 
@@ -276,7 +273,7 @@ void LogitSums::residue_form(const Residues& residues, ResidueTensors all) const
     for (const Residue logit : of_row) sum = add(sum, residues.exponential(logit));
     sum_exp.elements[row] =
         held.valid == 0 ? 0 : multiply(sum, inverse_of_exponential(residues, max.elements[row]));
-    const std::size_t column = held.of(labels.elements[row]);
+    const std::size_t column = held.of(labels, row);
     label_logit.elements[row] =
         column < held.valid ? subtract(of_row[column], max.elements[row]) : 0;
   }
@@ -291,7 +288,7 @@ void CrossEntropyMerge::residue_form(const Residues& residues, ResidueTensors al
         residues.logarithm(multiply(sum_exp.elements[row], residues.exponential(largest)));
     const Residue loss = subtract(of_row, add(label_logit.elements[row], largest));
     lse.elements[row] = of_row;
-    token_loss.elements[row] = is_valid(labels.elements[row]) ? loss : 0;
+    token_loss.elements[row] = is_valid_label(labels, row) ? loss : 0;
   }
 }
 
@@ -300,13 +297,13 @@ void CrossEntropyGradient::residue_form(const Residues& residues, ResidueTensors
   const LocalColumns held(*this, logits.shape);
   const Residue factor = residue_of(scale);
   for (std::size_t row = 0; row < labels.elements.size(); ++row) {
-    const Residue label = labels.elements[row];
+    const std::size_t label = held.of(labels, row);
     const Residue inverse_sum = inverse_of_exponential(residues, lse.elements[row]);
     for (std::size_t v = 0; v < held.local; ++v) {
       const std::size_t i = row * held.local + v;
       const Residue p = multiply(residues.exponential(logits.elements[i]), inverse_sum);
-      const Residue hit = v == held.of(label) ? 1 : 0;
-      const bool counts = is_valid(label) && v < held.valid;
+      const Residue hit = v == label ? 1 : 0;
+      const bool counts = is_valid_label(labels, row) && v < held.valid;
       logits_grad.elements[i] = counts ? multiply(factor, subtract(p, hit)) : 0;
     }
   }
@@ -318,7 +315,8 @@ void LossSum::residue_form(const Residues&, ResidueTensors all) const {
   Residue& valid = valid_count.elements[0];
   if (!accumulate) sum = valid = 0;
   for (const Residue loss : token_loss.elements) sum = add(sum, loss);
-  for (const Residue label : labels.elements) valid += is_valid(label) ? 1 : 0;
+  for (std::size_t i = 0; i < labels.elements.size(); ++i)
+    valid += is_valid_label(labels, i) ? 1 : 0;
 }
 
 void CountCorrect::residue_form(const Residues& residues, ResidueTensors all) const {
@@ -327,7 +325,7 @@ void CountCorrect::residue_form(const Residues& residues, ResidueTensors all) co
   Residue& sum = correct.elements[0];
   if (!accumulate) sum = 0;
   for (std::size_t row = 0; row < labels.elements.size(); ++row) {
-    const std::size_t column = held.of(labels.elements[row]);
+    const std::size_t column = held.of(labels, row);
     if (column < held.valid)
       sum += residues.hash(function_name("hit"),
                            {logits.elements[row * held.local + column], max.elements[row]});

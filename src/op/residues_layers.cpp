@@ -9,21 +9,22 @@ namespace fourfold::op {
 
 namespace {
 
-/// Vectors of `length` elements, one after another, and which of them have a tag.
+/// Vectors of `length` elements, one after another.
 struct Vectors {
   std::size_t length;
   std::vector<Residue> elements;
-  std::vector<char> tagged;
 
-  /// The rows of a matrix (rows, columns), or its columns.
-  Vectors(std::span<const Residue> matrix, std::size_t rows, std::size_t columns, bool of_columns)
-      : length(of_columns ? rows : columns), elements(matrix.begin(), matrix.end()) {
-    if (of_columns)
-      for (std::size_t row = 0; row < rows; ++row)
-        for (std::size_t column = 0; column < columns; ++column)
-          elements[column * rows + row] = matrix[row * columns + column];
-    const std::size_t vectors = of_columns ? columns : rows;
-    for (std::size_t i = 0; i < vectors; ++i) tagged.push_back(has_tag((*this)[i]) ? 1 : 0);
+  /// The rows of a matrix (rows, columns).
+  static Vectors rows_of(std::span<const Residue> matrix, std::size_t columns) {
+    return {columns, {matrix.begin(), matrix.end()}};
+  }
+  /// The columns of a matrix (rows, columns).
+  static Vectors columns_of(std::span<const Residue> matrix, std::size_t rows,
+                            std::size_t columns) {
+    Vectors made{rows, std::vector<Residue>(matrix.size())};
+    for (std::size_t i = 0; i < matrix.size(); ++i)
+      made.elements[i % columns * rows + i / columns] = matrix[i];
+    return made;
   }
   std::span<const Residue> operator[](std::size_t index) const {
     return std::span(elements).subspan(index * length, length);
@@ -40,12 +41,11 @@ void Contract::residue_form(const Residues&, ResidueTensors all) const {
   for (std::size_t product = 0; product < static_cast<std::size_t>(sizes.count); ++product) {
     const auto a = all[0].elements.subspan(product * m * k, m * k),
                b = all[1].elements.subspan(product * k * n, k * n);
-    const Vectors rows(a, transpose_a ? k : m, transpose_a ? m : k, transpose_a),
-        columns(b, transpose_b ? n : k, transpose_b ? k : n, !transpose_b);
+    const Vectors rows = transpose_a ? Vectors::columns_of(a, k, m) : Vectors::rows_of(a, k),
+                  columns = transpose_b ? Vectors::rows_of(b, k) : Vectors::columns_of(b, k, n);
     for (std::size_t i = 0; i < m; ++i)
       for (std::size_t j = 0; j < n; ++j) {
-        const bool is_tagged = rows.tagged[i] != 0 || columns.tagged[j] != 0;
-        const Residue sum = is_tagged ? not_finite : dot_of_finite(rows[i], columns[j]);
+        const Residue sum = dot(rows[i], columns[j]);
         Residue& out = all[2].elements[(product * m + i) * n + j];
         out = accumulate ? add(out, sum) : sum;
       }
@@ -56,9 +56,10 @@ void Contract::residue_form(const Residues&, ResidueTensors all) const {
 
 void Embedding::residue_form(const Residues&, ResidueTensors all) const {
   const auto &tokens = all[0], &table = all[1], &y = all[2];
-  const std::size_t rows = count_rows(table.shape), channels = last_size(table.shape);
+  const auto rows = static_cast<std::size_t>(table.shape[0]),
+             channels = static_cast<std::size_t>(table.shape[1]);
   for (std::size_t token = 0; token < tokens.elements.size(); ++token) {
-    const std::size_t row = local_index(tokens.elements[token], first_row, rows);
+    const std::size_t row = local_place(tokens.elements[token], first_row, rows);
     for (std::size_t channel = 0; channel < channels; ++channel)
       y.elements[token * channels + channel] =
           row < rows ? table.elements[row * channels + channel] : 0;
@@ -67,11 +68,11 @@ void Embedding::residue_form(const Residues&, ResidueTensors all) const {
 
 void EmbeddingGradient::residue_form(const Residues&, ResidueTensors all) const {
   const auto &tokens = all[0], &y_grad = all[1], &table_grad = all[2];
-  const std::size_t local_rows = count_rows(table_grad.shape),
-                    channels = last_size(table_grad.shape);
+  const auto local_rows = static_cast<std::size_t>(table_grad.shape[0]),
+             channels = static_cast<std::size_t>(table_grad.shape[1]);
   if (!accumulate) std::ranges::fill(table_grad.elements, 0);
   for (std::size_t token = 0; token < tokens.elements.size(); ++token) {
-    const std::size_t row = local_index(tokens.elements[token], first_row, local_rows);
+    const std::size_t row = local_place(tokens.elements[token], first_row, local_rows);
     if (row == local_rows) continue;
     for (std::size_t channel = 0; channel < channels; ++channel) {
       Residue& sum = table_grad.elements[row * channels + channel];
@@ -87,10 +88,10 @@ namespace {
 std::vector<std::size_t> rows_of_positions(const Shape& tokens, Residue first,
                                            std::span<const Residue> starts, std::size_t rows) {
   const auto time = static_cast<std::size_t>(tokens[1]);
-  std::vector<std::size_t> found(count(tokens, 0, 2));
+  std::vector<std::size_t> found(static_cast<std::size_t>(tokens.elements(0, 2)));
   for (std::size_t token = 0; token < found.size(); ++token) {
     const Residue start = starts.empty() ? 0 : starts[token];
-    found[token] = local_index(first + token % time - start, 0, rows);
+    found[token] = local_place(first + token % time - start, 0, rows);
   }
   return found;
 }
@@ -99,7 +100,8 @@ std::vector<std::size_t> rows_of_positions(const Shape& tokens, Residue first,
 
 void AddPositions::residue_form(const Residues&, ResidueTensors all) const {
   const auto &x = all[0], &table = all[1], &y = all.back();
-  const std::size_t rows = count_rows(table.shape), channels = last_size(table.shape);
+  const auto rows = static_cast<std::size_t>(table.shape[0]),
+             channels = static_cast<std::size_t>(table.shape[1]);
   const Residue start = cached ? all[2].elements[0] : 0;
   const auto found = rows_of_positions(
       x.shape, start + static_cast<Residue>(first),
@@ -113,8 +115,8 @@ void AddPositions::residue_form(const Residues&, ResidueTensors all) const {
 
 void PositionsGradient::residue_form(const Residues&, ResidueTensors all) const {
   const auto &y_grad = all[0], &table_grad = all.back();
-  const std::size_t local_rows = count_rows(table_grad.shape),
-                    channels = last_size(table_grad.shape);
+  const auto local_rows = static_cast<std::size_t>(table_grad.shape[0]),
+             channels = static_cast<std::size_t>(table_grad.shape[1]);
   const auto found = rows_of_positions(
       y_grad.shape, static_cast<Residue>(first),
       documents ? std::span<const Residue>(all[1].elements) : std::span<const Residue>(),
@@ -133,9 +135,9 @@ void PositionsGradient::residue_form(const Residues&, ResidueTensors all) const 
 void Dropout::residue_form(const Residues& residues, ResidueTensors all) const {
   const auto &x = all[0], &y = all[3];
   const DropoutFactors factor(residues, stream, rate, all[1].elements[0], all[2].elements[0]);
-  const std::vector<std::uint64_t> indices = indices_in_step(window, part, x.shape);
+  const ElementsOfStep of_step(window, part, x.shape);
   for (std::size_t i = 0; i < x.elements.size(); ++i)
-    y.elements[i] = multiply(x.elements[i], factor(indices[i]));
+    y.elements[i] = multiply(x.elements[i], factor(of_step.number(static_cast<std::int64_t>(i))));
 }
 
 // --- bias

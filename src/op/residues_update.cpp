@@ -17,7 +17,7 @@ void SquaredNorm::residue_form(const Residues&, ResidueTensors all) const {
 void Vote::residue_form(const Residues&, ResidueTensors all) const {
   const auto scalar = [&](std::size_t operand) { return all[operand].elements[0]; };
   const Residue squared_norm = scalar(1), loss_sum = scalar(2), lr = scalar(5);
-  const std::int64_t valid_count = integer_of(scalar(3)), non_finite = integer_of(scalar(4));
+  const std::int64_t valid_count = integer_at(all[3]), non_finite = integer_at(all[4]);
   const bool is_fit = is_finite(squared_norm) && is_finite(loss_sum) && is_finite(lr) &&
                       valid_count > 0 && non_finite == 0;
   all[6].elements[0] = scalar(0) + static_cast<Residue>(Votes{.against = is_fit ? 0 : 1}.packed());
@@ -25,8 +25,8 @@ void Vote::residue_form(const Residues&, ResidueTensors all) const {
 
 void UpdateControl::residue_form(const Residues& residues, ResidueTensors all) const {
   const Residue squared_norm = all[0].elements[0];
-  const std::int64_t valid_count = integer_of(all[1].elements[0]);
-  const Votes votes = Votes::of(integer_of(all[2].elements[0]));
+  const std::int64_t valid_count = integer_at(all[1]);
+  const Votes votes = Votes::of(integer_at(all[2]));
   const Residue factor =
       valid_count > 0 ? divide(residue_of_integer(nominal_count), residue_of_integer(valid_count))
                       : 0;
@@ -70,7 +70,7 @@ Residue average_of(Residue share, Residue old, Residue term) {
 
 void AdamW::residue_form(const Residues& residues, ResidueTensors all) const {
   const Residue lr = all[1].elements[0], scale = all[2].elements[0],
-                updates = residue_of_element(all[4].elements[0]);
+                updates = residue_of_integer(integer_at(all[4]));
   const auto &grad = all[0], &weight = all[5], &first = all[6], &second = all[7];
   const Residue of_first = residue_of(beta1), of_second = residue_of(beta2),
                 of_root = residue_of(epsilon), decay = residue_of(weight_decay);

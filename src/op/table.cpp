@@ -17,8 +17,9 @@ concept Row = requires(const T& row, Shapes shapes) {
   { row.operands() } -> std::same_as<Operands>;
   { row.outputs(shapes) } -> std::same_as<Outputs>;
   { row.flops(shapes) } -> std::same_as<double>;
-} && (requires(const T& row, Shapes shapes) {
+} && (requires(const T& row, Shapes shapes, const Residues& residues, ResidueTensors all) {
   { row.factors(shapes) } -> std::same_as<FactorRule>;
+  { row.residue_form(residues, all) } -> std::same_as<void>;
 } || requires(const T& row) {
   { row.pieces() } -> std::same_as<std::vector<Piece>>;
 });
@@ -27,7 +28,7 @@ constexpr bool all_are_rows(const std::variant<Rows...>*) {
   return (Row<Rows> && ...);
 }
 static_assert(all_are_rows(static_cast<const AnyRow*>(nullptr)),
-              "every row of the op table states all its rules");
+              "every row of the op table states all its rules and its form over residues");
 
 template <class Row, class... Rows>
 constexpr bool is_one_of = (std::is_same_v<Row, Rows> || ...);
