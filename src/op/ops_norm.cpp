@@ -134,7 +134,7 @@ Outputs LayerNormMoments::outputs(Shapes reads) const {
 }
 FactorRule LayerNormMoments::factors(Shapes reads) const {
   const std::string rows = letters(without_last(reads[0]).rank());
-  FactorRule rule{{rows + "(pz)", "p" + rows + "q"}, "q", Linear::no};
+  FactorRule rule{{rows + "(pz)", "p" + rows + "q"}, "zq", Linear::no};
   rule.sizes = {{'p', parts}, {'z', last(reads[0]) / std::max<std::int64_t>(parts, 1)}};
   return rule;
 }

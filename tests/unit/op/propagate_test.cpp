@@ -200,6 +200,11 @@ Sharding maximum(const std::vector<std::vector<AxisId>>& dims, AxisId axis) {
 TEST(FactorRules, moments_of_cut_channels_are_cut_along_their_parts) {
   EXPECT_EQ(states(LayerNormMoments{4}, {{4, 8, 16}}, {cut({{z}, {}, {y}})}, 1),
             Shardings{cut({{y}, {z}, {}, {}})});
+  EXPECT_NE(propagate(factors(LayerNormMoments{2}, std::vector<Shape>{{4, 8, 16}}),
+                      Shardings{cut({{z}, {}, {y, x}})}, Shardings(1))
+                .problem,
+            "")
+      << "moments of halves of a part are no terms of its moments";
 }
 
 TEST(FactorRules, applied_norm_keeps_cut_channels_and_wants_all_moments) {
