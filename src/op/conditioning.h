@@ -14,6 +14,8 @@ namespace fourfold::op {
 struct TimeEmbedding {
   std::int64_t width = 2, steps = 1;
   double scale = 1, max_period = 10000;
+  // Times are below `steps`, and no wave depends on it.
+  static constexpr std::string_view without_meaning[] = {"steps"};
   FOURFOLD_OP_ROW(TimeEmbedding, "time_embedding", width, steps, scale, max_period);
   std::int64_t integer_bound(Shapes all) const;
 };

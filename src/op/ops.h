@@ -29,7 +29,9 @@ struct Piece;
 // Each row declares its rules in this form, with its name and the names of its attributes.
 // `places`, where a row has it, visits those that say which share of a tensor or of the samples is
 // here (place.h); binding, verifying and comparing ranks follow. A row may also have a `cut_form`,
-// an `integer_bound` and `pieces`: table.h says what each means.
+// an `integer_bound` and `pieces`: table.h says what each means. `without_meaning`, where a row has
+// it, names the operands and attributes that change nothing of what the row computes, with the
+// reason.
 #define FOURFOLD_OP_ROW(Type, text, ...)                                         \
   FOURFOLD_RULES_OF_ROW(Type, text, __VA_ARGS__)                                 \
   /* What it computes over residues (residues.h); `all` holds reads, outputs. */ \

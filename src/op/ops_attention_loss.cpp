@@ -137,7 +137,7 @@ Operands AttentionCached::operands() const {
       {"qkv"}, {"position", Role::read, Element::i32}, {"cache", Role::update}, {"y", Role::write}};
 }
 Outputs AttentionCached::outputs(Shapes reads) const {
-  if (!is_qkv(reads[0])) return not_qkv();
+  if (!is_qkv(reads[0]) || reads[0].rank() != 5) return not_qkv();
   const Shape y = attention_output(reads[0]);
   if (y[1] > positions) return Mistake{"attention_cached: the cache has room for the new tokens"};
   return {{y[0], 2, positions, y[2], y[3]}, y};

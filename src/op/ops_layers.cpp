@@ -88,7 +88,9 @@ std::vector<Example> examples_of(const Contract&) {
           {Contract{.a_rows = 2, .batch = 1}, {{2, 1, 3, 4}, {2, 4, 5}}},
           // Pictures as vectors, and the gradient of the weight.
           {Contract{.a_rows = 1, .b_rows = 3}, {{2, 2, 3, 4}, {2, 3, 4, 5}}},
-          {Contract{.transpose_a = true, .unrounded = true}, {{2, 2, 3, 4}, {2, 5}}}};
+          {Contract{.transpose_a = true, .unrounded = true}, {{2, 2, 3, 4}, {2, 5}}},
+          // Whatever is transposed, the shapes fit.
+          {Contract{}, {{4, 4}, {4, 4}}}};
 }
 ProductSizes product_sizes(const Contract& op, Shapes all) {
   const ContractDims d = contract_dims(op, all);

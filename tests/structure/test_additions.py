@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Proves that an op is one row, and that a family of models and a format of data are a few files: adds those of added/ to one copy
 of the tree, counts the files that each touches, builds the program and what looks at every row once, and sees that numerics, text,
-verifier, fuzzing and the emulation of CUDA cover the ops without a line; that the family trains on both kinds of data, on one rank
-and on grids; and that its programs are proved."""
+residues, verifier, fuzzing and the emulation of CUDA cover the ops without a line; that the family trains on both kinds of data, on
+one rank and on grids; and that its programs are proved."""
 import argparse
 import json
 import os
@@ -29,9 +29,10 @@ OPTIONS = ("CMAKE_CXX_COMPILER", "CMAKE_CXX_FLAGS", "CMAKE_PREFIX_PATH", "FOURFO
 COMPILE = "<CMAKE_CXX_COMPILER> <DEFINES> <INCLUDES> <FLAGS> -O0 -g0 -o <OBJECT> -c <SOURCE>"
 # CUDA's kernels are compiled for the emulation alone, not with nvcc.
 QUICKER = (f"-DCMAKE_CXX_COMPILE_OBJECT={COMPILE}", "-DFOURFOLD_CUDA=AUTO", "-DCMAKE_CUDA_COMPILER=OFF")
-TARGETS = ("fourfold", "test_numerics_cuda_emulated", "test_program", "test_parallel", "fuzz_program")
+TARGETS = ("fourfold", "test_unit_op", "test_numerics_cuda_emulated", "test_program", "test_parallel", "fuzz_program")
 # Tests of other things, which the copy does not compile.
-KEPT_TESTS = {"tests/program": ("all_rows_test.cpp",), "tests/parallel": ("added_ops_test.cpp",)}
+KEPT_TESTS = {"tests/program": ("all_rows_test.cpp",), "tests/parallel": ("added_ops_test.cpp",),
+              "tests/unit/op": ("residue_forms_test.cpp",)}
 # How the names of the tests in training_test.cpp begin.
 TRAINING = ("train_on_grids", "are_verified_to_count", "stand_in_the_text", "have_the_gradients")
 
@@ -133,12 +134,14 @@ def check_ran(said, wanted):
 
 def try_rows(root, rows):
     of_rows = ":".join(f"*/{row}_example_*" for row in rows)
-    said = run(["build/test_numerics_cuda_emulated", f"--gtest_filter={of_rows}:Examples.*:Coverage.*"], root)
+    filter_of = f"--gtest_filter={of_rows}:Examples.*:Coverage.*:ResidueForms.*"
+    said = run(["build/test_numerics_cuda_emulated", filter_of], root)
     families = (r"Every/Accuracy\.result_is_within\w+", r"Every/Accuracy\.two_runs\w+", r"Every/Accuracy\.outputs_that\w+",
                 r"Every/CudaEmulated\.result_is_within\w+", r"Every/CudaEmulated\.order_of_threads\w+")
     count = check_ran(said, [rf"{family}/{row}_example_\d+" for row in rows for family in families] +
                       [r"Examples\.every_gradient_equals_central_differences", r"Coverage\.every_row\w+"])
     print(f"numerics, on the CPU and emulated: {count} tests for {len(rows)} rows", flush=True)
+    check_ran(run(["build/test_unit_op"], root), [rf"ResidueForms\.depend_on_every_{what}\w*" for what in ("operand", "attribute")])
     check_ran(run(["build/test_program"], root), [r"AllRows\.read_back\w+", r"AllRows\.have_the_operands\w+"])
     run(["build/fuzz_program", "-max_total_time=10", "tests/fuzz/corpus/program"], root)
     said = run(["build/test_parallel"], root)
