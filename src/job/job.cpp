@@ -10,7 +10,6 @@
 #include "base/units.h"
 #include "checkpoint/state.h"
 #include "compile/fit.h"
-#include "graph/update.h"
 #include "job/cuda_run.h"
 #include "job/kernel_table.h"
 #include "job/prove_pass.h"
@@ -69,12 +68,6 @@ std::string in_words(const compile::DoesNotFit& not_fitted, const config::Config
       (not_fitted.least_bytes + mebi - 1) / mebi, places_of({"memory.limit"}, config.origins));
 }
 
-void keep_graphs(graph::ModelGraphs& model, std::initializer_list<op::ProgramKind> kinds) {
-  std::erase_if(model.graphs, [&](const graph::Graph& graph) {
-    return std::ranges::find(kinds, graph.kind) == kinds.end();
-  });
-}
-
 }  // namespace
 
 const program::Bundle& Job::bundle() const {
@@ -85,22 +78,7 @@ const program::Bundle& Job::bundle() const {
 }
 
 PlannedRun plan_run(config::Settled settled, Graphs graphs) {
-  const plan::PlanSpec spec = settled.plan();
-  const plan::Batching b = std::get<plan::Batching>(plan::solve_batching(spec));
-  const data::DataSpec data = settled.data();
-  const bool writes = graphs != Graphs::of_run || settled.sample().tokens > 0;
-  graph::ModelGraphs model =
-      model::build(settled.model(),
-                   {b.samples(), b.length, b.global_batch, data.mask_documents,
-                    data.restart_positions, b.chunks},
-                   settled.optimizer(), writes ? model::Writes::samples : model::Writes::nothing);
-  if (graphs == Graphs::of_run) graph::read_averages(model);
-  if (graphs == Graphs::generation)
-    keep_graphs(model,
-                {op::ProgramKind::prefill, op::ProgramKind::decode, op::ProgramKind::denoise});
-  if (graphs == Graphs::evaluation)
-    keep_graphs(model, {op::ProgramKind::evaluate, op::ProgramKind::bound});
-  auto planned = plan::plan_model(std::move(model), spec);
+  auto planned = plan::plan_model(build_graphs(settled, graphs), settled.plan());
   if (const auto* infeasible = std::get_if<plan::Infeasible>(&planned))
     refuse(*infeasible, settled.config(), std::nullopt);
   auto& [cut, plan] = std::get<plan::PlannedModel>(planned);

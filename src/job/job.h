@@ -11,15 +11,12 @@
 #include "config/settled.h"
 #include "graph/graph.h"
 #include "job/device.h"
+#include "job/graphs.h"
 #include "machine/target.h"
 #include "plan/plan.h"
 #include "program/job.h"
 
 namespace fourfold::job {
-
-/// Which graphs of the model a job needs. A run that shows no sample has none for writing text, and
-/// no cache.
-enum class Graphs { of_run, generation, evaluation };
 
 /// What programs are compiled for: to run here, or to be looked at. In bf16 those that are looked
 /// at are for GPUs somewhere, unless run.device says cpu: they are compiled for no kernels in

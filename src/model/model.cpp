@@ -26,6 +26,18 @@ graph::ModelGraphs build(const Spec& spec, const BatchShape& batch,
   return std::visit([&](const auto& of) { return build(of, batch, optimizer, writes); }, spec);
 }
 
+graph::ModelGraphs build_serial(const Spec& spec, const BatchShape& batch,
+                                const graph::OptimizerSpec& optimizer, Writes writes) {
+  graph::ModelGraphs graphs = build(spec, batch, optimizer, writes);
+  BatchShape step = batch;
+  step.samples = batch.global_batch;
+  step.chunks = 1;
+  for (graph::Graph& graph : graphs.graphs)
+    if (graph.kind == op::ProgramKind::train)
+      graph = build(spec, step, optimizer).at(op::ProgramKind::train);
+  return graphs;
+}
+
 std::vector<ParameterCount> count_parameters(const Spec& spec) {
   return std::visit([](const auto& of) { return count_parameters(of); }, spec);
 }

@@ -19,6 +19,12 @@ namespace fourfold::model {
 graph::ModelGraphs build(const Spec& spec, const BatchShape& batch,
                          const graph::OptimizerSpec& optimizer, Writes writes = Writes::nothing);
 
+/// As `build`, but with the training graph of the serial program of a step: one micro-batch of all
+/// its samples, in one chunk.
+graph::ModelGraphs build_serial(const Spec& spec, const BatchShape& batch,
+                                const graph::OptimizerSpec& optimizer,
+                                Writes writes = Writes::nothing);
+
 /// Number of parameters by part of the model, in the order of the model; parts of equal layers are
 /// added up.
 std::vector<ParameterCount> count_parameters(const Spec& spec);
