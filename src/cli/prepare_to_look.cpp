@@ -1,19 +1,24 @@
 #include "cli/prepare_to_look.h"
 
+#include <utility>
+
 #include "base/error.h"
 #include "config/changes.h"
 #include "job/open_grid.h"
 #include "job/settle.h"
+#include "job/specify.h"
 #include "screen/print.h"
 
 namespace fourfold::cli {
 
-job::Job prepare_to_look(const config::Config& config, std::optional<std::int64_t> ranks,
-                         const compile::PassOptions& passes, const std::string& machine) {
-  const job::HowToPrepare how{.purpose = job::Purpose::look, .passes = passes};
+namespace {
+
+/// Settles the run and gives back what `make` makes of it.
+template <class Make>
+auto settle_to_look(const config::Config& config, std::optional<std::int64_t> ranks,
+                    const std::string& machine, Make&& make) {
   const config::Config with_model = config::with_model(config, job::model_of(config, nullptr));
-  if (!config.open_axes.are_planned())
-    return job::prepare(job::settle(with_model, {.ranks = ranks}), how);
+  if (!config.open_axes.are_planned()) return make(job::settle(with_model, {.ranks = ranks}));
   const config::Config asked =
       machine.empty() ? with_model : config::with_machine(with_model, machine);
   job::RanksThere there = job::ranks_of_this_host(config);
@@ -21,8 +26,21 @@ job::Job prepare_to_look(const config::Config& config, std::optional<std::int64_
   const job::ChosenGrid chosen =
       job::choose_grid(asked, there.ranks, job::machine_of(asked, there));
   screen::tell("grid: " + chosen.text);
-  return job::prepare(job::settle(config::with_choice(with_model, chosen), {.ranks = there.ranks}),
-                      how);
+  return make(job::settle(config::with_choice(with_model, chosen), {.ranks = there.ranks}));
+}
+
+}  // namespace
+
+job::Job prepare_to_look(const config::Config& config, std::optional<std::int64_t> ranks,
+                         const compile::PassOptions& passes, const std::string& machine) {
+  return settle_to_look(config, ranks, machine, [&](config::Settled settled) {
+    return job::prepare(std::move(settled), {.purpose = job::Purpose::look, .passes = passes});
+  });
+}
+
+program::Job specify_to_look(const config::Config& config, std::optional<std::int64_t> ranks) {
+  return settle_to_look(config, ranks, {},
+                        [](const config::Settled& settled) { return job::specify(settled); });
 }
 
 void refuse_open_grid(const config::Config& config) {

@@ -19,6 +19,10 @@ namespace fourfold::cli {
 job::Job prepare_to_look(const config::Config& config, std::optional<std::int64_t> ranks,
                          const compile::PassOptions& passes = {}, const std::string& machine = {});
 
+/// Settles the run so; the serial program that its job must equal (job/specify.h). Errors: what
+/// job::settle and job::choose_grid throw.
+program::Job specify_to_look(const config::Config& config, std::optional<std::int64_t> ranks);
+
 /// For commands whose ranks are not known before they start. Errors: UserError(bad_config) where an
 /// axis of the grid is open.
 void refuse_open_grid(const config::Config& config);

@@ -60,6 +60,8 @@ void print_after(const ProgramArguments& arguments, const AfterPass& after,
 
 void program(const ProgramArguments& arguments) {
   const config::Config config = job::load_config(arguments.config);
+  if (arguments.is_of_specification)
+    return screen::print_text(program::to_text(specify_to_look(config, arguments.ranks)));
   AfterPass after(arguments.after);
   compile::PassOptions passes{arguments.without, {}};
   if (!arguments.after.empty())

@@ -121,12 +121,13 @@ struct TraceTasksArguments {
   std::optional<std::int64_t> step;  // none: the last one
 };
 
-/// Prints the programs of one rank of a configuration, or one of them.
+/// Prints the programs of one rank of a configuration, or one of them; or what they must compute.
 struct ProgramArguments {
   job::ConfigSource config;
   std::string program = "train";  // or "all"
   std::int64_t rank = 0;
   bool of_job = false;                // all programs of all ranks, each class of ranks once
+  bool is_of_specification = false;   // the serial program, in place of the compiled ones
   std::string after;                  // the pass whose result is printed; empty: the last one
   std::vector<std::string> without;   // passes that are left out
   std::optional<std::int64_t> ranks;  // of the job; none: as many as the grid needs

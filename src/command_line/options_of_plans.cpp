@@ -110,15 +110,23 @@ void add_program(CLI::App& app, Commands& commands) {
                             "Print all programs of all ranks, those of like ranks once")
                   ->excludes(name)
                   ->excludes(rank);
-  sub->add_option("--after", commands.program.after,
-                  "Print what this pass of the compiler has made, for the first rank")
-      ->check(one_of(pass_names(false)))
+  auto* after = sub->add_option("--after", commands.program.after,
+                                "Print what this pass of the compiler has made, for the first rank")
+                    ->check(one_of(pass_names(false)))
+                    ->excludes(job)
+                    ->excludes(rank);
+  auto* without = sub->add_option("--without", commands.program.without,
+                                  "Leave out this pass of the compiler; may be repeated")
+                      ->check(one_of(pass_names(true)))
+                      ->allow_extra_args(false);
+  sub->add_flag("--specification", commands.program.is_of_specification,
+                "Print what the job must compute: the step of all samples on one rank, from the "
+                "model's graphs alone")
+      ->excludes(name)
+      ->excludes(rank)
       ->excludes(job)
-      ->excludes(rank);
-  sub->add_option("--without", commands.program.without,
-                  "Leave out this pass of the compiler; may be repeated")
-      ->check(one_of(pass_names(true)))
-      ->allow_extra_args(false);
+      ->excludes(after)
+      ->excludes(without);
   add_ranks_option(*sub, commands.program.ranks);
   sub->callback([&] { commands.chosen = [&] { commands.actions.program(commands.program); }; });
 }

@@ -144,6 +144,22 @@ TEST_F(Cli, a_job_of_many_ranks_is_one_text_from_which_alone_it_is_proved) {
   EXPECT_NE(refused.text.find("cut.txt:5: read "), std::string::npos) << refused.text;
 }
 
+TEST_F(Cli, the_specification_of_a_job_is_one_text_whatever_its_grid) {
+  const std::string config = "program configs/gpt-tiny.yaml --specification";
+  const Outcome serial = run_fourfold(config);
+  ASSERT_EQ(serial.code, 0) << serial.text;
+  EXPECT_TRUE(serial.text.starts_with("job text version 1\njob of 1 ranks in 1 classes\n"));
+  EXPECT_NE(serial.text.find("feeds       micros 1 samples 8 first 0 count 8\n"), std::string::npos)
+      << "the whole batch at once";
+  EXPECT_NE(serial.text.find(" by reference"), std::string::npos);
+  write_file_atomic(path("specification.txt"), serial.text);
+  const Outcome proved = run_fourfold("verify --text " + path("specification.txt"));
+  EXPECT_EQ(proved.code, 0) << proved.text;
+  const std::string grid = " --set parallel.tensor.x=2 --set parallel.data=2";
+  const Outcome of_four = run_fourfold(config + grid + " --set train.micro_batch_size=2");
+  EXPECT_EQ(of_four.text, serial.text);
+}
+
 TEST_F(Cli, what_a_pass_makes_is_printed_and_passes_may_be_left_out) {
   const std::string program = "program configs/gpt-tiny.yaml --program train ";
   const Outcome sharded = run_fourfold(program + "--set parallel.tensor.x=2 --after choose_blocks");
@@ -323,6 +339,7 @@ TEST_F(Cli, mistakes_end_with_their_code_and_one_message_that_says_what_to_do) {
       {"program configs/gpt-tiny.yaml --without fuse_sums --after fuse_sums", 2, "exclude"},
       {"program configs/gpt-tiny.yaml --after lower --program x", 2, "choose one of init, train"},
       {"program configs/gpt-tiny.yaml --job --rank 0", 2, "--rank"},
+      {"program configs/gpt-tiny.yaml --specification --job", 2, "--job"},
       {"plan " + on_eight_ranks + "--ranks 0", 2, "--ranks"},
       {"plan " + on_eight_ranks + "--ranks -8", 2, "--ranks"},
       {"plan " + on_eight_ranks + "--ranks 100000", 2, "65536"},
