@@ -16,7 +16,7 @@
 
 namespace fourfold::op {
 
-inline std::size_t count_reads(const Op& op) {
+inline std::size_t number_of_reads(const Op& op) {
   return static_cast<std::size_t>(std::ranges::count(operands(op), Role::read, &Operand::role));
 }
 
@@ -30,10 +30,11 @@ class FactorCut {
 
   /// `shapes` are those of all operands.
   FactorCut(const Op& op, const std::vector<Shape>& shapes, char factor)
-      : rule_(factors(op, std::span(shapes).first(count_reads(op)))),
+      : rule_(factors(op, std::span(shapes).first(number_of_reads(op)))),
         shapes_(shapes),
         factor_(factor) {
-    for (std::size_t i = 0; i < count_reads(op); ++i) is_of_reads_ = is_of_reads_ || has_factor(i);
+    for (std::size_t i = 0; i < number_of_reads(op); ++i)
+      is_of_reads_ = is_of_reads_ || has_factor(i);
     for (std::size_t i = 0; i < shapes.size(); ++i)
       for (std::size_t dim = 0; dim < shapes[i].rank(); ++dim)
         if (const auto factors = rule_.operands[i][dim]; factors.size() == 1)
@@ -198,7 +199,7 @@ inline bool may_be_padded(const Op& op, const FactorCut& cut, const std::vector<
 
 /// The factors of a row that may be cut and have at least two elements.
 inline std::string factors_to_cut(const Op& op, const std::vector<Shape>& shapes) {
-  const FactorRule rule = factors(op, std::span(shapes).first(count_reads(op)));
+  const FactorRule rule = factors(op, std::span(shapes).first(number_of_reads(op)));
   std::string list;
   for (const OperandFactors& operand : rule.operands)
     for (const char factor : operand.letters())
@@ -224,7 +225,7 @@ class Sharing {
         if (share.number > 0 && operands(op)[i].role == Role::update && share.cut.is_reduced(i))
           std::ranges::fill(local[i].elements, 0);
       compute_further(own, local, depth);
-      for (std::size_t i = count_reads(op); i < all.size(); ++i)
+      for (std::size_t i = number_of_reads(op); i < all.size(); ++i)
         join(joined[i], local[i], share, i);
     });
     all = std::move(joined);
@@ -238,7 +239,7 @@ class Sharing {
       for (std::size_t i = 0; i < all.size(); ++i)
         if (!share.cut.has_factor(i)) local[i] = all[i];
       compute_whole(with_accumulate(own, share.number > 0), residues_, local);
-      for (std::size_t i = count_reads(op); i < all.size(); ++i)
+      for (std::size_t i = number_of_reads(op); i < all.size(); ++i)
         if (share.cut.has_factor(i))
           place(all[i], local[i], share.indices[i]);
         else
@@ -288,7 +289,7 @@ class Sharing {
       if (list[i].role == Role::write) local[i] = draw_.tensor(local[i].shape, local[i].is_integer);
     }
     const std::vector<Shape> shapes = shapes_of(local);
-    const auto reads = static_cast<std::ptrdiff_t>(count_reads(op));
+    const auto reads = static_cast<std::ptrdiff_t>(number_of_reads(op));
     EXPECT_EQ(outputs(op, {shapes.begin(), shapes.begin() + reads}),
               std::vector(shapes.begin() + reads, shapes.end()));
     return local;

@@ -85,12 +85,12 @@ void compute_cut_form(const Op& op, std::int64_t chunks, bool is_cut, const Resi
                       Draw& draw, OwnTensors& all) {
   const std::size_t own = all.size();
   const std::vector<Shape> shapes = shapes_of(all);
-  const CutForm form = *cut_form(op, std::span(shapes).first(count_reads(op)), chunks);
+  const CutForm form = *cut_form(op, std::span(shapes).first(number_of_reads(op)), chunks);
   all.resize(own + form.between.size());
   for (const Piece& row : form.rows) {
     OwnTensors operands_of_row;
     std::vector<Shape> reads;
-    for (std::size_t i = 0; i < count_reads(row.op); ++i) {
+    for (std::size_t i = 0; i < number_of_reads(row.op); ++i) {
       operands_of_row.push_back(all[row.operands[i]]);
       reads.push_back(all[row.operands[i]].shape);
     }
