@@ -110,6 +110,19 @@ TEST(ResidueForms, add_to_the_old_content_where_told_to_accumulate) {
   EXPECT_GE(tried, 8U);
 }
 
+TEST(ResidueForms, take_any_integers) {
+  std::mt19937_64 random(3);
+  for (int trial = 0; trial < 10; ++trial)
+    for (const Example& example : examples()) {
+      ResidueTrial wild(example.op, example.reads);
+      for (std::size_t i = 0; i < wild.operands.size(); ++i)
+        for (Residue& element : wild.elements[i])
+          if (wild.is_integer(i)) element = random() % 3 == 0 ? random() : random() % 32 - 8;
+      const ResidueTrial made = wild.computed(some_keys());
+      EXPECT_TRUE(made.has_outputs_of(wild.computed(some_keys()))) << words_of(example.op);
+    }
+}
+
 // --- operands
 
 /// What an element may become. A tag, too: there are operands of which only that counts.
