@@ -23,8 +23,7 @@ inline bool is_integer(Element element) {
          element == Element::u8;
 }
 
-/// What operands hold by themselves that an op reads or updates; an op may write anything over the
-/// others.
+/// An op and its operands: legal values in those that it reads or updates, anything in the others.
 struct ResidueTrial {
   Op op;
   Operands operands;
