@@ -6,13 +6,13 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
-#include <regex>
 
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
 #include "machine/known_clusters.h"
 #include "machine/mesh_bandwidth.h"
+#include "support/pattern.h"
 #include "support/tables_of_kernels.h"
 
 namespace fourfold {
@@ -72,10 +72,8 @@ constexpr const char* quick = "--threads 1 --seconds 0.001";
 TEST_F(Bench, no_share_above_100_percent_is_shown_as_one) {
   ASSERT_EQ(run(format("bench kernels configs/gpt-tiny.yaml {}", quick)), 0) << text_;
   EXPECT_TRUE(printed("above 100%: operands that stay in a cache")) << text_;
-  const std::regex share(" ([0-9]+)%");
-  for (auto at = std::sregex_iterator(text_.begin(), text_.end(), share);
-       at != std::sregex_iterator(); ++at)
-    EXPECT_LE(std::stoi((*at)[1]), 100) << text_;
+  for (const test::Match& share : test::Pattern(" ([0-9]+)%").all_in(text_))
+    EXPECT_LE(std::stoi(share[1]), 100) << text_;
 }
 
 TEST_F(Bench, a_machine_is_measured_and_its_file_is_shown) {
@@ -142,8 +140,8 @@ TEST_F(Bench, collectives_of_all_ranks_and_of_each_axis_stand_beside_a_machines_
   for (const char* line :
        {"\nall_reduce +world +4 +1 ", "\nreduce_scatter +x +2 +1 ", "\nall_to_all +data +2 +2 ",
         "\nsend +data +2 +2 ", "\nall_gather +data +2 +2 .*[0-9]%"})
-    EXPECT_TRUE(std::regex_search(text_, std::regex(line))) << line << text_;
-  EXPECT_FALSE(std::regex_search(text_, std::regex("\nall_reduce +[yz] "))) << text_;
+    EXPECT_TRUE(test::Pattern(line).is_in(text_)) << line << text_;
+  EXPECT_FALSE(test::Pattern("\nall_reduce +[yz] ").is_in(text_)) << text_;
   EXPECT_TRUE(printed("GB/s: what each rank sends, if its group is a ring")) << text_;
 }
 
@@ -198,8 +196,8 @@ TEST_F(Bench, collectives_are_measured_between_the_processes_of_a_launcher) {
       FOURFOLD_BINARY, path("printed"));
   ASSERT_EQ(std::system(command.c_str()), 0) << read_file(path("printed"));
   const std::string text = read_file(path("printed"));
-  EXPECT_TRUE(std::regex_search(text, std::regex("2 ranks on 1 host: Open MPI"))) << text;
-  EXPECT_TRUE(std::regex_search(text, std::regex("\nall_to_all +world, z +2 +1 "))) << text;
+  EXPECT_TRUE(test::Pattern("2 ranks on 1 host: Open MPI").is_in(text)) << text;
+  EXPECT_TRUE(test::Pattern("\nall_to_all +world, z +2 +1 ").is_in(text)) << text;
   EXPECT_EQ(text.find("GB/s: what"), text.rfind("GB/s: what")) << "one rank prints";
 }
 
@@ -406,7 +404,7 @@ TEST_F(Bench, products_in_bf16_have_lines_that_a_run_in_bf16_takes) {
         << text_;
     EXPECT_NE(read_file(table).find("{dtype: bf16, threads: 1, layout: nn"), std::string::npos);
     EXPECT_EQ(train(table + " --set precision.compute=bf16", 1), 0) << what << text_;
-    EXPECT_TRUE(std::regex_search(text_, std::regex("kernels +cpu, 1 thread a rank"))) << text_;
+    EXPECT_TRUE(test::Pattern("kernels +cpu, 1 thread a rank").is_in(text_)) << text_;
   }
 }
 

@@ -9,7 +9,6 @@
 #include <fstream>
 #include <functional>
 #include <memory>
-#include <regex>
 #include <sstream>
 
 #include "base/file.h"
@@ -17,6 +16,7 @@
 #include "support/command.h"
 #include "support/launched_job.h"
 #include "support/long_run.h"
+#include "support/pattern.h"
 
 namespace fourfold {
 namespace {
@@ -210,8 +210,9 @@ TEST_F(Checkpoint, row_08_a_disk_that_is_too_small_or_read_only_is_found_before_
   const Words words = training("small/run", {});
   CommandResult result = run(words);
   EXPECT_EQ(result.code, 6) << result.text;
-  EXPECT_TRUE(std::regex_search(result.text, std::regex("error: [^\n]*small/run: has room for "
-                                                        "[^\n]*the run needs [^\n]*keep_last")))
+  EXPECT_TRUE(test::Pattern("error: [^\n]*small/run: has room for "
+                            "[^\n]*the run needs [^\n]*keep_last")
+                  .is_in(result.text))
       << result.text;
   EXPECT_EQ(metrics("small/run"), "");
   EXPECT_EQ(mount("tmpfs", place.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, "size=1m"), 0);
@@ -348,6 +349,7 @@ TEST_F(Checkpoint, row_17_a_thousand_random_kills_lose_no_checkpoint) {
   const Words sets{format("train.steps={}", 400 * kills), "checkpoint.interval_steps=5"};
   const Words words = training("killed", sets);
   const Random random(7, random_stream("test.kills"));
+  const test::Pattern newest_step("^step +([0-9]+)");
   std::int64_t newest = 0, most_lost = 0;
   int done = 0;
   for (; done < kills; ++done) {
@@ -363,9 +365,9 @@ TEST_F(Checkpoint, row_17_a_thousand_random_kills_lose_no_checkpoint) {
     ASSERT_EQ(job->wait(test::hang_s), 128 + SIGKILL) << job->output();
     fs::remove_all(path(format("job-{}", jobs_)));
     const CommandResult listed = run_fourfold("ckpt ls " + path("killed"));
-    std::smatch step;
-    if (!std::regex_search(listed.text, step, std::regex("^step +([0-9]+)"))) continue;
-    const std::int64_t now = std::stoll(step[1]);
+    const auto step = newest_step.first_in(listed.text);
+    if (!step) continue;
+    const std::int64_t now = std::stoll(step->at(1));
     ASSERT_GE(now, newest) << listed.text;
     ASSERT_EQ(listed.text.find("damaged"), std::string::npos) << listed.text;
     newest = now;

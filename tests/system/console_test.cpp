@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <regex>
 
 #include "base/file.h"
 #include "base/format.h"
@@ -11,6 +10,7 @@
 #include "base/styled_text.h"
 #include "base/text.h"
 #include "support/launched_job.h"
+#include "support/pattern.h"
 #include "support/pseudo_terminal.h"
 
 namespace fourfold {
@@ -220,14 +220,13 @@ TEST_F(Screens, a_doctor_shows_the_ranks_of_a_job_in_one_table) {
              FOURFOLD_BINARY));
   ASSERT_EQ(outcome.code, 0) << outcome.written;
   const std::string& text = outcome.written;
-  EXPECT_TRUE(std::regex_search(text, std::regex("3 ranks on 1 host, 3 each; Open MPI v[0-9.]+, "
-                                                 "which takes no memory of devices\n")))
+  EXPECT_TRUE(test::Pattern("3 ranks on 1 host, 3 each; Open MPI v[0-9.]+, "
+                            "which takes no memory of devices\n")
+                  .is_in(text))
       << text;
-  const std::regex row("\n +([0-9]+)  [^ ]+ +[0-9,-]+ +");
+  const test::Pattern row("\n +([0-9]+)  [^ ]+ +[0-9,-]+ +");
   std::string ranks;
-  for (auto at = std::sregex_iterator(text.begin(), text.end(), row); at != std::sregex_iterator();
-       ++at)
-    ranks += (*at)[1];
+  for (const test::Match& match : row.all_in(text)) ranks += match[1];
   EXPECT_EQ(ranks, "012") << "each once, by one rank\n" << text;
   EXPECT_NE(text.find("\nno GPU: "), std::string::npos) << text;
   EXPECT_NE(text.find("all ranks can work together"), std::string::npos) << text;
@@ -292,7 +291,7 @@ TEST_F(Screens, an_evaluation_says_how_far_it_is_and_leaves_nothing_of_that) {
       format("{} eval {} --threads 1 --text {}", FOURFOLD_BINARY, path("run"), path("ids.txt"));
   const Outcome shown = on_terminal(80, eval);
   ASSERT_EQ(shown.code, 0) << shown.written;
-  EXPECT_TRUE(std::regex_search(shown.written, std::regex(" %  [0-9,]+ of [0-9,]+ windows")))
+  EXPECT_TRUE(test::Pattern(" %  [0-9,]+ of [0-9,]+ windows").is_in(shown.written))
       << shown.written;
   for (const std::string& line : shown.seen) EXPECT_EQ(line.find('%'), std::string::npos) << line;
   EXPECT_FALSE(starting_with(shown.seen, "perplexity").empty()) << shown.written;

@@ -5,7 +5,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -16,6 +15,7 @@
 #include "support/command.h"
 #include "support/in_process.h"
 #include "support/launched_job.h"
+#include "support/pattern.h"
 #include "support/step_metrics.h"
 #include "unit/data/token_files.h"
 #include "unit/run/allocation_counter.h"
@@ -225,14 +225,14 @@ TEST_F(Data, row_11_a_bad_id_ends_the_run_with_the_same_message_on_every_grid) {
       sets.insert(sets.end(), {"train.steps=30", "train.micro_batch_size=1"});
       const Ended ended = run(training(format("run-{}", ++jobs_), sets));
       EXPECT_EQ(ended.code, 3) << ended.text;
-      const std::regex said(
+      const test::Pattern said(
           "set\\.bin, token [0-9]+ at byte [0-9]+: is 4711, expected 0 to 63 "
           "\\((sample [0-9]+ of step [0-9]+|validation window [0-9]+), position "
           "[0-9]+\\); [^\n]*");
-      std::smatch match;
-      ASSERT_TRUE(std::regex_search(ended.text, match, said)) << ended.text;
-      if (first.empty()) first = match.str();
-      EXPECT_EQ(match.str(), first);
+      const auto match = said.first_in(ended.text);
+      ASSERT_TRUE(match) << ended.text;
+      if (first.empty()) first = match->at(0);
+      EXPECT_EQ(match->at(0), first);
     }
   }
 }
@@ -493,15 +493,15 @@ TEST_F(Data, a_text_of_its_own_validates_and_all_of_the_other_trains) {
   const auto size = [&](const char* name) {
     return format_grouped(static_cast<std::int64_t>(read_bytes(path(name)).size()));
   };
-  std::string on_one_line = std::regex_replace(ended.text, std::regex("\n +"), " ");
+  std::string on_one_line = test::Pattern("\n +").replaced_in(ended.text, " ");
   expect_says(on_one_line, {size("train.txt") + " tokens to train on",
                             size("val.txt") + " of " + path("val.txt") + " to validate"});
   // The evaluation after the last step is of the whole text, as `eval` judges it.
   ended = run({FOURFOLD_BINARY, "eval", path("run"), "--text", path("val.txt"), "--threads", "1"});
   ASSERT_EQ(ended.code, 0) << ended.text;
-  std::smatch loss;
-  ASSERT_TRUE(std::regex_search(ended.text, loss, std::regex("loss +([0-9.]+) per token")));
-  EXPECT_NEAR(test::steps_of(path("run")).back().val_loss, std::stod(loss[1]), 2e-6);
+  const auto loss = test::Pattern("loss +([0-9.]+) per token").first_in(ended.text);
+  ASSERT_TRUE(loss) << ended.text;
+  EXPECT_NEAR(test::steps_of(path("run")).back().val_loss, std::stod(loss->at(1)), 2e-6);
 }
 
 TEST_F(Data, a_set_of_its_own_validates_on_every_grid_and_beside_a_blend) {
@@ -581,8 +581,7 @@ TEST_F(Data, a_run_goes_on_with_other_data_for_validation_only_where_that_is_mea
   // The best of other data is no measure of these.
   ended = run(training("run", val, {"--override", "data.validation"}));
   EXPECT_EQ(ended.code, 0) << ended.text;
-  EXPECT_TRUE(
-      std::regex_search(ended.text, std::regex("eval +10/10 [^\n]* best [0-9.]+ at step 10")))
+  EXPECT_TRUE(test::Pattern("eval +10/10 [^\n]* best [0-9.]+ at step 10").is_in(ended.text))
       << ended.text;
 }
 

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
-#include <regex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "base/format.h"
 #include "support/command.h"
 #include "support/launched_job.h"
+#include "support/pattern.h"
 
 namespace fourfold {
 namespace {
@@ -79,7 +79,7 @@ struct ShownOutput {
 
 /// The fenced blocks without a command and without a language.
 std::vector<ShownOutput> outputs_of(const std::string& page) {
-  static const std::regex command(
+  static const test::Pattern command(
       "^(build/|scripts/|data/|mpirun |sbatch |ctest |cmake |build-gpu/|python3 |\\w+=).*");
   std::vector<ShownOutput> found;
   std::istringstream text(read_file(std::string(FOURFOLD_SOURCE_DIR "/") + page));
@@ -89,7 +89,7 @@ std::vector<ShownOutput> outputs_of(const std::string& page) {
   for (std::string line; std::getline(text, line);) {
     ++number;
     if (!line.starts_with("```")) {
-      if (is_code && std::regex_match(line, command)) is_output = false;
+      if (is_code && command.matches(line)) is_output = false;
       if (is_code) block->lines.push_back(line);
       continue;
     }
@@ -102,8 +102,8 @@ std::vector<ShownOutput> outputs_of(const std::string& page) {
 }
 
 std::string in_one_line(const std::string& text) {
-  static const std::regex blanks("\\s+");
-  std::string line = std::regex_replace(text, blanks, " ");
+  static const test::Pattern blanks("\\s+");
+  std::string line = blanks.replaced_in(text, " ");
   while (line.ends_with(' ')) line.pop_back();
   return line;
 }
@@ -111,10 +111,10 @@ std::string in_one_line(const std::string& text) {
 /// A text without what differs from machine to machine and from run to run: numbers with their
 /// units, and which kernels compute, with the workspace that they take.
 std::string shape_of(const std::string& text) {
-  static const std::regex number("[0-9][0-9.,]*( ([KMG]iB|ms|s|us)\\b|[kMG]\\b|m[0-9]+s|%)?"),
+  static const test::Pattern number("[0-9][0-9.,]*( ([KMG]iB|ms|s|us)\\b|[kMG]\\b|m[0-9]+s|%)?"),
       workspace("( workspace #,| workspace workspace\\[#:#\\])"), kernel(" by [a-z]+\\b");
-  const std::string shape = std::regex_replace(in_one_line(text), number, "#");
-  return std::regex_replace(std::regex_replace(shape, workspace, ""), kernel, "");
+  const std::string shape = number.replaced_in(in_one_line(text), "#");
+  return kernel.replaced_in(workspace.replaced_in(shape, ""), "");
 }
 
 /// Commands that other tests run, or that run the tests.
@@ -170,7 +170,7 @@ std::string shortened(const std::string& command) {
            (has("--machine") ? " --set parallel.pipeline.stages=1 --simulate 1" : "");
   if (has("fourfold simulate configs/paper/")) return command + " --set model.num_layers=4";
   if (!has("fourfold train ")) return command;
-  static const std::regex stop("--stop-at [0-9]+");
+  static const test::Pattern stop("--stop-at [0-9]+");
   std::string few = "train.steps=3 --set sample.tokens=8";
   if (has("gpt-tiny")) few = "train.steps=3";  // has no text
   if (has("vgg-")) few = "train.steps=3 --set lr_schedule.warmup_steps=1";
@@ -178,7 +178,7 @@ std::string shortened(const std::string& command) {
     few =
         "train.steps=3 --set lr_schedule.warmup_steps=1 --set diffusion.steps=100 --set "
         "unet.channels=8";
-  return std::regex_replace(command, stop, "--stop-at 2") + " --set eval.batches=1 --set " + few;
+  return stop.replaced_in(command, "--stop-at 2") + " --set eval.batches=1 --set " + few;
 }
 
 class Docs : public testing::Test {
@@ -376,7 +376,7 @@ TEST_F(Docs, every_command_has_an_example_of_its_own_with_options_that_it_has) {
     EXPECT_EQ(job.wait(test::hang_s), 0) << command;
     return job.output();
   };
-  static const std::regex inner("\n  ([a-z-]+) +[A-Z]"), option(" (--[a-z][a-z-]*|-o)\\b");
+  static const test::Pattern inner("\n  ([a-z-]+) +[A-Z]"), option(" (--[a-z][a-z-]*|-o)\\b");
   std::size_t count = 0;
   const std::function<void(const std::string&)> look = [&](const std::string& path) {
     const std::string help = output("help " + path);
@@ -384,20 +384,16 @@ TEST_F(Docs, every_command_has_an_example_of_its_own_with_options_that_it_has) {
       EXPECT_EQ(help.find(odd), help.npos) << path << "\n" << help;
     const auto commands = help.find("Subcommands:");
     if (commands != help.npos)
-      for (auto at = std::sregex_iterator(help.begin() + static_cast<std::ptrdiff_t>(commands),
-                                          help.end(), inner);
-           at != std::sregex_iterator(); ++at)
-        look(path + (path.empty() ? "" : " ") + (*at)[1].str());
+      for (const test::Match& match : inner.all_in(help.substr(commands)))
+        look(path + (path.empty() ? "" : " ") + match[1]);
     if (path.empty()) return;
     const auto begin = help.find("Example:\n  fourfold " + path.substr(0, path.find(' ')));
     ASSERT_NE(begin, help.npos) << path << "\n" << help;
     const std::string example = help.substr(begin);
     if (commands == help.npos) {
       EXPECT_NE(example.find("fourfold " + path), example.npos) << example;
-      for (auto at = std::sregex_iterator(example.begin(), example.end(), option);
-           at != std::sregex_iterator(); ++at)
-        EXPECT_NE(help.substr(0, begin).find((*at)[1].str()), help.npos)
-            << path << ": " << (*at)[1].str();
+      for (const test::Match& match : option.all_in(example))
+        EXPECT_NE(help.substr(0, begin).find(match[1]), help.npos) << path << ": " << match[1];
     }
     ++count;
   };
@@ -407,12 +403,9 @@ TEST_F(Docs, every_command_has_an_example_of_its_own_with_options_that_it_has) {
 
 /// Commands of ours that stand within sentences: "fourfold plan FILE --ranks 16".
 std::vector<std::string> commands_in_sentences(const std::string& page) {
-  static const std::regex code("`(?:build/)?fourfold ([a-z][^`]*)`");
-  const std::string text = read_file(page);
+  static const test::Pattern code("`(?:build/)?fourfold ([a-z][^`]*)`");
   std::vector<std::string> found;
-  for (auto at = std::sregex_iterator(text.begin(), text.end(), code); at != std::sregex_iterator();
-       ++at)
-    found.push_back((*at)[1]);
+  for (const test::Match& match : code.all_in(read_file(page))) found.push_back(match[1]);
   return found;
 }
 
@@ -423,9 +416,10 @@ TEST_F(Docs, a_command_in_a_sentence_is_one_that_there_is_with_its_options) {
     if (entry.path().filename() != "README.md" || page.find("/build") != page.npos) continue;
     for (const std::string& words : commands_in_sentences(page)) {
       SCOPED_TRACE(format("{}: fourfold {}", page, words));
-      static const std::regex names("^[a-z-]+( [a-z-]+)?"), option("--[a-z][a-z-]*");
-      std::smatch name;
-      ASSERT_TRUE(std::regex_search(words, name, names));
+      static const test::Pattern names("^[a-z-]+( [a-z-]+)?"), option("--[a-z][a-z-]*");
+      const auto named = names.first_in(words);
+      ASSERT_TRUE(named);
+      const std::string& name = named->at(0);
       // The second word may be a value.
       const auto help = [&](const std::string& command) {
         const fs::path output = folder_ / format("help-{}", ++jobs_);
@@ -434,12 +428,11 @@ TEST_F(Docs, a_command_in_a_sentence_is_one_that_there_is_with_its_options) {
                               output.string());
         return job.wait(test::hang_s) == 0 ? job.output() : "";
       };
-      std::string said = help(name.str());
-      if (said.empty()) said = help(name.str().substr(0, name.str().find(' ')));
+      std::string said = help(name);
+      if (said.empty()) said = help(name.substr(0, name.find(' ')));
       EXPECT_NE(said, "") << "there is no such command";
-      for (auto at = std::sregex_iterator(words.begin(), words.end(), option);
-           at != std::sregex_iterator(); ++at)
-        EXPECT_NE(said.find(at->str()), said.npos) << "has no option " << at->str();
+      for (const test::Match& match : option.all_in(words))
+        EXPECT_NE(said.find(match[0]), said.npos) << "has no option " << match[0];
       ++count;
     }
   }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
-#include <regex>
 
 #include "base/file.h"
 #include "base/format.h"
@@ -13,6 +12,7 @@
 #include "base/random.h"
 #include "support/launched_job.h"
 #include "support/long_run.h"
+#include "support/pattern.h"
 
 namespace fourfold {
 namespace {
@@ -141,8 +141,8 @@ class Blows : public Failure {
     const std::string name = format("^rank {} \\([^ ,]+, pid {}\\) ", victim, ranks.at(victim));
     expect_statuses(blow, folder, victim, name);
     const std::string output = job.output();
-    EXPECT_TRUE(std::regex_search(
-        output, std::regex("error: " + name.substr(1) + "[^\n]*" + blow.says + "after step ")))
+    EXPECT_TRUE(test::Pattern("error: " + name.substr(1) + "[^\n]*" + blow.says + "after step ")
+                    .is_in(output))
         << output;
     EXPECT_EQ(count(output, "error: "), 1U) << output;
   }
@@ -150,17 +150,18 @@ class Blows : public Failure {
   /// No rank accuses another, or ends with another code.
   void expect_statuses(const Blow& blow, const std::string& folder, int victim,
                        const std::string& name) {
+    static const test::Pattern instruction(": instruction [0-9]+ \\([a-z]");
     std::size_t told = 0;
     for (int rank = 0; rank < num_ranks; ++rank) {
       const auto status = read_status(status_file(folder, rank));
       if (!status) continue;
       if (rank != victim) ++told;
       EXPECT_EQ(status->code, blow.code) << "rank " << rank << ": " << status->message;
-      EXPECT_TRUE(std::regex_search(status->message,
-                                    std::regex(name + "(.*)" + blow.says + "after step [0-9]+, .")))
+      EXPECT_TRUE(
+          test::Pattern(name + "(.*)" + blow.says + "after step [0-9]+, .").is_in(status->message))
           << "rank " << rank << ": " << status->message;
       const std::string seen = status->message.substr(0, status->message.find("This is"));
-      const bool named = std::regex_search(seen, std::regex(": instruction [0-9]+ \\([a-z]"));
+      const bool named = instruction.is_in(seen);
       EXPECT_TRUE(named || seen.find("outside of programs") != std::string::npos ||
                   seen.find("between instructions") != std::string::npos)
           << "rank " << rank << ": " << status->message;

@@ -2,12 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <regex>
 
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "support/command.h"
+#include "support/pattern.h"
 #include "support/step_metrics.h"
 
 namespace fourfold {
@@ -138,7 +138,8 @@ class Samples : public FolderTest {
   std::string text(const std::string& name) const { return read_file(path(name)); }
   /// A log without the time and level that begin each line.
   static std::string without_stamps(const std::string& log) {
-    return std::regex_replace(log, std::regex("(^|\n)[0-9-]+ [0-9:.]+ info "), "$1");
+    static const test::Pattern stamp("(^|\n)[0-9-]+ [0-9:.]+ info ");
+    return stamp.replaced_in(log, "$1");
   }
   /// The texts in metrics.jsonl, by step.
   std::map<std::int64_t, std::string> samples(const std::string& name) const {

@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
-#include <regex>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
 #include "base/format.h"
 #include "support/launched_job.h"
+#include "support/pattern.h"
 
 namespace fourfold {
 namespace {
@@ -57,11 +57,11 @@ class Resume : public testing::Test {
 
   /// Everything in metrics.jsonl that does not depend on the clock.
   std::string metrics(const std::string& name) const {
-    static const std::regex timed(
+    static const test::Pattern timed(
         ",\"(step_time_s|tokens_per_s|tflops|mfu|hfu|exposed_communication_s|memory_bytes|"
         "peak_resident_bytes|val_time_s|compute_time_s|slowest_compute_time_s|slowest_rank)\":"
         "[^,}]*");
-    return std::regex_replace(read_file(run_dir(name) + "/metrics.jsonl"), timed, "");
+    return timed.replaced_in(read_file(run_dir(name) + "/metrics.jsonl"), "");
   }
   std::string weights(const std::string& name) const {
     return read_file(run_dir(name) + "/model.safetensors");
@@ -186,9 +186,9 @@ TEST_F(Resume, a_run_does_not_go_on_with_another_optimizer) {
   const std::string before = metrics("run");
   std::tie(code, output) = run(training("run", {}));
   EXPECT_EQ(code, 2) << output;
-  EXPECT_TRUE(std::regex_search(
-      output, std::regex("optimizer.name: sgd in the checkpoint, adamw now[^;]*; the "
-                         "checkpoint fits only the former")))
+  EXPECT_TRUE(test::Pattern("optimizer.name: sgd in the checkpoint, adamw now[^;]*; the "
+                            "checkpoint fits only the former")
+                  .is_in(output))
       << output;
   EXPECT_EQ(metrics("run"), before);
   std::tie(code, output) = run(training("run", {"optimizer.name=sgd"}));
@@ -201,9 +201,9 @@ TEST_F(Resume, settings_that_change_what_is_learned_are_refused) {
   std::tie(code, output) = run(
       training("run", {"model.hidden_size=64", "optimizer.weight_decay=0.2", "log.interval=3"}));
   EXPECT_EQ(code, 2) << output;
-  EXPECT_TRUE(std::regex_search(
-      output, std::regex("model.hidden_size: 32 in the checkpoint, 64 now .--set #[0-9]+.; the "
-                         "checkpoint fits only the former")))
+  EXPECT_TRUE(test::Pattern("model.hidden_size: 32 in the checkpoint, 64 now .--set #[0-9]+.; the "
+                            "checkpoint fits only the former")
+                  .is_in(output))
       << output;
   EXPECT_NE(output.find("pass --override optimizer.weight_decay"), std::string::npos) << output;
   EXPECT_EQ(output.find("log.interval"), std::string::npos) << output;

@@ -9,10 +9,10 @@
 #include <fstream>
 #include <functional>
 #include <optional>
-#include <regex>
 
 #include "rundir/run_lock.h"
 #include "support/launched_job.h"
+#include "support/pattern.h"
 #include "support/tiny_training.h"
 
 namespace fourfold {
@@ -83,7 +83,7 @@ TEST_F(RunFolder, prune_keeps_what_the_runs_configuration_keeps_for_ever) {
   const CommandResult listed = run_fourfold("ckpt ls " + path("run"));
   for (const char* line :
        {"step         4 [^\n]*  stays: every 4 steps\n", "step        18 [^\n:]*\n"})
-    EXPECT_TRUE(std::regex_search(listed.text, std::regex(line))) << listed.text;
+    EXPECT_TRUE(test::Pattern(line).is_in(listed.text)) << listed.text;
   const CommandResult pruned = run_fourfold("ckpt prune --keep 2 " + path("run"));
   EXPECT_EQ(pruned.code, 0) << pruned.text;
   EXPECT_EQ(steps("run/checkpoints"), (std::vector<int>{4, 8, 12, 16, 18, 20}));

@@ -5,9 +5,9 @@
 #include <csignal>
 #include <filesystem>
 #include <map>
-#include <regex>
 
 #include "support/launched_job.h"
+#include "support/pattern.h"
 #include "support/tiny_training.h"
 
 namespace fourfold {
@@ -73,13 +73,13 @@ TEST_F(Sessions, a_run_that_is_overwritten_and_stopped_says_the_command_that_goe
   })) << job.output();
   kill(job.processes().front(), SIGTERM);
   ASSERT_EQ(job.wait(test::hang_s), 75) << job.output();
-  std::smatch said;
   const std::string output = job.output();
-  ASSERT_TRUE(std::regex_search(output, said, std::regex("this goes on from [^:]*: (.*)")))
-      << output;
-  EXPECT_EQ(said[1].str().find("--overwrite"), std::string::npos) << output;
+  const auto said = test::Pattern("this goes on from [^:]*: (.*)").first_in(output);
+  ASSERT_TRUE(said) << output;
+  const std::string& command = said->at(1);
+  EXPECT_EQ(command.find("--overwrite"), std::string::npos) << output;
   const int newest = steps("run/checkpoints").back();
-  const CommandResult rest = run_command(format("{} --stop-at {} 2>&1", said[1].str(), newest + 1));
+  const CommandResult rest = run_command(format("{} --stop-at {} 2>&1", command, newest + 1));
   EXPECT_EQ(rest.code, 0) << rest.text;
   EXPECT_TRUE(has(rest, format("going on from step {}", newest))) << rest.text;
 }
@@ -209,16 +209,15 @@ TEST_F(Sessions, the_best_evaluation_is_known_after_a_resume_and_its_checkpoint_
       "--set checkpoint.keep=2 --set checkpoint.keep_best=1 "
       "--set optimizer.lr=0.5 --set lr_schedule.warmup_steps=19 ";
   trained("whole", sets);
-  std::smatch best;
   const std::string log = text("whole/log.rank0.txt");
-  const std::regex last("eval 20/20 [^\n]*(best [0-9.]+ at step ([0-9]+))");
-  ASSERT_TRUE(std::regex_search(log, best, last)) << log;
-  const int step = std::stoi(best[2]);
+  const auto best = test::Pattern("eval 20/20 [^\n]*(best [0-9.]+ at step ([0-9]+))").first_in(log);
+  ASSERT_TRUE(best) << log;
+  const int step = std::stoi(best->at(2));
   ASSERT_LT(step, 14);
   EXPECT_TRUE(fs::exists(save("whole", step)));
   trained("parts", sets + "--stop-at 14");
   const CommandResult rest = train("parts", sets);
-  EXPECT_TRUE(has(rest, best[1].str() + " ")) << best[1] << rest.text;
+  EXPECT_TRUE(has(rest, best->at(1) + " ")) << best->at(1) << rest.text;
   EXPECT_TRUE(fs::exists(save("parts", step)));
   ASSERT_EQ(run_fourfold("ckpt prune --keep 2 " + path("parts")).code, 0);
   EXPECT_TRUE(fs::exists(save("parts", step)));
@@ -244,12 +243,12 @@ TEST_F(Sessions, a_run_ends_when_its_validation_loss_no_longer_falls_and_stays_e
       "--set lr_schedule.warmup_steps=19 --set eval.early_stopping=3 ";
   const CommandResult result = train("run", sets);
   EXPECT_EQ(result.code, 0) << result.text;
-  std::smatch said;
-  const std::regex words(
+  const test::Pattern words(
       "in 3 evaluations .*the run ends after step ([0-9]+);.* after step ([0-9]+)");
-  ASSERT_TRUE(std::regex_search(result.text, said, words)) << result.text;
-  EXPECT_EQ(std::stoi(said[1]), std::stoi(said[2]) + 3);
-  EXPECT_EQ(steps("run/checkpoints").back(), std::stoi(said[1]));
+  const auto said = words.first_in(result.text);
+  ASSERT_TRUE(said) << result.text;
+  EXPECT_EQ(std::stoi(said->at(1)), std::stoi(said->at(2)) + 3);
+  EXPECT_EQ(steps("run/checkpoints").back(), std::stoi(said->at(1)));
   EXPECT_TRUE(fs::exists(path("run/model.safetensors")));
   const CommandResult again = train("run", sets);
   EXPECT_EQ(again.code, 11) << again.text;
@@ -259,10 +258,9 @@ TEST_F(Sessions, a_run_ends_when_its_validation_loss_no_longer_falls_and_stays_e
 TEST_F(Sessions, more_steps_make_the_learning_rate_leap_only_where_that_is_meant) {
   trained("run", "");
   const auto rate = [&](int step) {
-    std::smatch found;
-    const std::string lines = text("run/metrics.jsonl");
-    const std::regex line(format("\\{{\"step\":{},[^\n]*\"lr\":([^,]*)", step));
-    return std::regex_search(lines, found, line) ? std::stod(found[1]) : -1;
+    const test::Pattern line(format("\\{{\"step\":{},[^\n]*\"lr\":([^,]*)", step));
+    const auto found = line.first_in(text("run/metrics.jsonl"));
+    return found ? std::stod(found->at(1)) : -1;
   };
   const CommandResult asked = train("run", "--set train.steps=40");
   EXPECT_EQ(asked.code, 2) << asked.text;
@@ -342,10 +340,10 @@ TEST_F(Sessions, a_comparison_of_configurations_says_which_values_of_a_run_held_
   const CommandResult result =
       run_fourfold(format("config diff {} {}", path("run"), path("other")));
   EXPECT_EQ(result.code, 0) << result.text;
-  const std::regex changed(
+  const test::Pattern changed(
       "optimizer\\.lr\n  - 0\\.003 +# --set #[0-9]+; steps 1 to 10\n"
       "  - 0\\.0001 +# --set #[0-9]+; from step 11\n  \\+ 0\\.0001 +# --set #[0-9]+\n");
-  EXPECT_TRUE(std::regex_search(result.text, changed)) << result.text;
+  EXPECT_TRUE(changed.is_in(result.text)) << result.text;
   // A run beside a file, on either side.
   const CommandResult file =
       run_fourfold(format("config diff {} {}", path("tiny.yaml"), path("run")));

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <regex>
 #include <sstream>
 
 #include "base/descriptor.h"
@@ -18,6 +17,7 @@
 #include "support/command.h"
 #include "support/launched_job.h"
 #include "support/long_run.h"
+#include "support/pattern.h"
 
 namespace fourfold::start_and_end_test {
 namespace {
@@ -89,8 +89,8 @@ class StartAndEnd : public FolderTest {
     }
     EXPECT_EQ(code, 9) << job_->output();
     ASSERT_EQ(errors().size(), 1U) << job_->output();
-    EXPECT_TRUE(std::regex_search(
-        errors()[0], std::regex(format("^error: rank {} \\([^ ,]+, pid [0-9]+\\) ", rank))))
+    EXPECT_TRUE(
+        test::Pattern(format("^error: rank {} \\([^ ,]+, pid [0-9]+\\) ", rank)).is_in(errors()[0]))
         << errors()[0];
   }
 

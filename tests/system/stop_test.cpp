@@ -11,7 +11,6 @@
 #include <map>
 #include <memory>
 #include <random>
-#include <regex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,6 +21,7 @@
 #include "data/png.h"
 #include "support/launched_job.h"
 #include "support/long_run.h"
+#include "support/pattern.h"
 #include "support/second_signal.h"
 #include "unit/data/picture_files.h"
 
@@ -89,11 +89,11 @@ class Stop : public testing::Test {
 
   /// Everything in metrics.jsonl that does not depend on the clock, and nothing else twice.
   std::string metrics(const std::string& name) const {
-    static const std::regex timed(
+    static const test::Pattern timed(
         ",\"(step_time_s|tokens_per_s|tflops|mfu|hfu|exposed_communication_s|memory_bytes|"
         "peak_resident_bytes|val_time_s|compute_time_s|slowest_compute_time_s|slowest_rank)\":"
         "[^,}]*");
-    return std::regex_replace(read_file(path(name + "/metrics.jsonl")), timed, "");
+    return timed.replaced_in(read_file(path(name + "/metrics.jsonl")), "");
   }
   void expect_equal(const std::string& one, const std::string& other) const {
     EXPECT_EQ(metrics(one), metrics(other));

@@ -6,12 +6,12 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <regex>
 
 #include "base/file.h"
 #include "base/format.h"
 #include "job/kernel_table.h"
 #include "job/settle.h"
+#include "support/pattern.h"
 #include "support/tables_of_kernels.h"
 
 namespace fourfold::job {
@@ -108,7 +108,7 @@ TEST_F(FindKernels, a_file_that_cannot_be_used_is_passed_over_with_a_line) {
   foreign.replace(foreign.find("cpu: \"") + 6, 0, "another ");
   const std::string cut = good.substr(0, good.rfind("gflops"));  // within a line
   // Rates that no kernel has.
-  const std::string fast = std::regex_replace(good, std::regex("gflops: [^,}]*"), "gflops: 1e300");
+  const std::string fast = test::Pattern("gflops: [^,}]*").replaced_in(good, "gflops: 1e300");
   ASSERT_NE(fast, good);
   for (const std::string& text : {std::string(), std::string("version: 1"), foreign, cut, fast}) {
     write_file_atomic(file, text);

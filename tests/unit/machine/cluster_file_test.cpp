@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <functional>
-#include <regex>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "machine/known_clusters.h"
+#include "support/pattern.h"
 
 namespace fourfold::machine {
 namespace {
@@ -113,7 +113,7 @@ TEST(ClusterFile, every_known_machine_reads_and_reads_back) {
 
 TEST(ClusterFile, every_figure_of_a_known_machine_has_its_source_on_its_line) {
   // A figure is a key with a number, or a list of them; items of a list have their key's source.
-  const std::regex figure(R"(^ *([a-z_]+): ([0-9].*)?$)"), source(R"(^.* # .{4,}$)");
+  const test::Pattern figure(R"(^ *([a-z_]+): ([0-9].*)?$)"), source(R"(^.* # .{4,}$)");
   const std::vector<std::string> names = {
       "device:", "rates:", "levels:", "groups:", "bf16:", "f32:", "f64:"};
   for (const KnownCluster& known : known_clusters()) {
@@ -121,9 +121,8 @@ TEST(ClusterFile, every_figure_of_a_known_machine_has_its_source_on_its_line) {
     for (const std::string& line : split(known.text, '\n')) {
       ++number;
       const bool is_name = std::find(names.begin(), names.end(), trim(line)) != names.end();
-      if (is_name || !std::regex_match(line + " ", figure)) continue;
-      EXPECT_TRUE(std::regex_match(line, source))
-          << known.name << ".yaml:" << number << ": " << line;
+      if (is_name || !figure.matches(line + " ")) continue;
+      EXPECT_TRUE(source.matches(line)) << known.name << ".yaml:" << number << ": " << line;
     }
   }
 }
