@@ -32,8 +32,8 @@ std::vector<program::Bundle> all_ranks(const RunSetup& setup) {
   return bundles;
 }
 
-std::vector<verify::Fault> verify(const std::vector<program::Bundle>& bundles) {
-  return verify::verify(program::job_of(bundles));
+std::vector<verify::Fault> verify(std::vector<program::Bundle> bundles) {
+  return verify::verify(program::job_of(std::move(bundles)));
 }
 
 /// Jobs of different kinds to seed faults in.
@@ -67,13 +67,12 @@ std::vector<RunSetup> varied_jobs() {
 
 /// The finding that is missing where a job is sent as text: empty where the fault is named, nothing
 /// where the text cannot have the fault.
-std::optional<std::string> uncaught_in_text(const program::Job& job,
-                                            const std::vector<program::Bundle>& bundles,
+std::optional<std::string> uncaught_in_text(const std::vector<program::Bundle>& bundles,
                                             const verify::Mutation& mutation,
                                             const verify::Seeded& seeded) {
   std::string text;
   try {
-    text = program::to_text(program::folded(job, bundles));
+    text = program::to_text(program::folded(bundles));
   } catch (const InternalError&) {
     return std::nullopt;
   }
@@ -96,7 +95,6 @@ TEST(Verified, seeded_faults_are_caught_and_named) {
   std::mt19937 random(7);
   for (const RunSetup& setup : varied_jobs()) {
     const std::vector<program::Bundle> sound = all_ranks(setup);
-    const program::Job job = GridRun(setup).job();
     for (const verify::Mutation& mutation : verify::mutations())
       for (int round = 0; round < (is_long_run() ? 2 : 1); ++round) {
         std::vector<program::Bundle> bundles = sound;
@@ -105,12 +103,12 @@ TEST(Verified, seeded_faults_are_caught_and_named) {
         SCOPED_TRACE(format("{}: {}: {}", test::name_of(setup.plan), mutation.kind, seeded->what));
         const bool is_in_text = turn++ % step == 0;
         if (const auto missing =
-                is_in_text ? uncaught_in_text(job, bundles, mutation, *seeded) : std::nullopt) {
+                is_in_text ? uncaught_in_text(bundles, mutation, *seeded) : std::nullopt) {
           EXPECT_EQ(*missing, "");
           kinds_in_texts.insert(mutation.kind);
           ++in_texts;
         } else {
-          EXPECT_EQ(verify::uncaught(mutation, *seeded, verify(bundles)), "");
+          EXPECT_EQ(verify::uncaught(mutation, *seeded, verify(std::move(bundles))), "");
         }
         ++caught[mutation.kind];
         ++total;

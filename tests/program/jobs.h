@@ -2,7 +2,8 @@
 // break.
 #pragma once
 
-#include <optional>
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -54,18 +55,16 @@ inline Job job_of(std::vector<Bundle> by_rank) {
   return job;
 }
 
-/// The job of these bundles, of a job without messages, in which all ranks that have what they have
-/// in `sound` are one class.
-inline Job folded(const Job& sound, const std::vector<Bundle>& by_rank) {
+/// The job of these bundles, which send no messages. Ranks are one class where the bundle of the
+/// first, bound to the other, is that of the other.
+inline Job folded(const std::vector<Bundle>& by_rank) {
   Job job;
-  std::optional<std::uint32_t> class_of_sound;
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
-    const bool is_sound = by_rank[rank] == bundle_of(sound, Rank(rank));
-    const auto next = static_cast<std::uint32_t>(job.classes.size());
-    job.ranks.push_back({is_sound ? class_of_sound.value_or(next) : next, {}});
-    if (is_sound && class_of_sound) continue;
-    if (is_sound) class_of_sound = next;
-    job.classes.push_back(by_rank[rank]);
+    const auto first = std::ranges::find_if(job.classes, [&](const Bundle& bundle) {
+      return channels_of(bundle).empty() && bound_to(bundle, Rank(rank), {}) == by_rank[rank];
+    });
+    job.ranks.push_back({static_cast<std::uint32_t>(first - job.classes.begin()), {}});
+    if (first == job.classes.end()) job.classes.push_back(by_rank[rank]);
   }
   return job;
 }

@@ -138,16 +138,20 @@ std::optional<std::size_t> first_rounding(const Program& program) {
   return std::nullopt;
 }
 
-/// True if an instruction reads a copy that the first update of the program writes.
+/// True if an instruction reads a copy that the first update of the program writes. Few read any
+/// copy, and only for those is the update looked for.
 bool reads_copy(const Program& program, std::size_t at) {
+  std::vector<BufferId> copies;
+  for (const Access& access : accesses(program.instructions[at]))
+    if (access.role == op::Role::read && access.slice.buffer.index() < program.buffers.size() &&
+        is_copy(program, access.slice))
+      copies.push_back(access.slice.buffer);
+  if (program.kind == op::ProgramKind::init || copies.empty()) return false;
   const auto update = first_rounding(program);
-  if (program.kind == op::ProgramKind::init || !update || at >= *update) return false;
+  if (!update || at >= *update) return false;
   const auto& compute = std::get<Compute>(program.instructions[*update].what);
   const BufferId copy = compute.slices[roundings(program, compute)[0].copy].buffer;
-  const auto list = accesses(program.instructions[at]);
-  return std::ranges::any_of(list, [&](const Access& access) {
-    return access.role == op::Role::read && access.slice.buffer == copy;
-  });
+  return std::ranges::find(copies, copy) != copies.end();
 }
 
 void add_times_of_rounding(std::vector<Mutation>& list) {
