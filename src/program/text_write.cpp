@@ -222,12 +222,15 @@ class Folder {
     const Task& task = program_.tasks[index];
     std::optional<std::string> found;
     const std::array<EventStyle, 2> styles = event_styles(task);
-    for (std::size_t way = 0; way < styles.size() && !found; ++way)
-      found = match(task, key(task, way, styles[way]), way, styles[way]);
+    std::array<std::string, 2> keys;
+    for (std::size_t way = 0; way < styles.size() && !found; ++way) {
+      keys[way] = key(task, way, styles[way]);
+      found = match(task, keys[way], way, styles[way]);
+    }
     latest_[short_text(task)] = index;
     if (!found)
       for (std::size_t way = 0; way < styles.size(); ++way)
-        printed_[key(task, way, styles[way])] = {index, styles[way].base};
+        printed_[std::move(keys[way])] = {index, styles[way].base};
     return found;
   }
 
