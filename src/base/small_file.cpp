@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <optional>
@@ -47,9 +48,13 @@ std::variant<std::string, FileFault> read_small_file(const std::string& path,
   struct stat facts = {};
   if (::fstat(file.number(), &facts) != 0) return fault_of(errno);
   if (const auto fault = other_kind(facts.st_mode)) return *fault;
-  std::string text(most_bytes + 1, '\0');  // one byte more, to see that there is more
+  // One byte more than the file has, to see that there is no more; those of /proc say that they
+  // have none.
+  const auto size_bytes = static_cast<std::size_t>(facts.st_size);
+  std::string text(std::min(size_bytes, most_bytes) + 1, '\0');
   std::size_t filled = 0;
-  while (filled < text.size()) {
+  while (filled <= most_bytes) {
+    if (filled == text.size()) text.resize(std::min(2 * filled, most_bytes + 1));
     const ssize_t got = ::read(file.number(), text.data() + filled, text.size() - filled);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return fault_of(errno);

@@ -42,6 +42,15 @@ TEST_F(SmallFile, all_bytes_are_read_up_to_the_limit) {
   EXPECT_EQ(reason(write(text), 3), "is larger than 3 B");
 }
 
+TEST_F(SmallFile, a_file_that_says_it_is_empty_is_read_to_its_end) {
+  const std::string file = "/proc/self/status";
+  const auto text = std::get<std::string>(read_small_file(file, std::size_t{1} << 20));
+  EXPECT_TRUE(text.starts_with("Name:"));
+  EXPECT_TRUE(text.ends_with('\n'));
+  EXPECT_NE(text.find("\nvoluntary_ctxt_switches:"), std::string::npos) << "its last lines";
+  EXPECT_EQ(reason(file), "is larger than 10 B");
+}
+
 TEST_F(SmallFile, whatever_is_no_file_is_refused_without_waiting) {
   const std::string pipe = (dir_ / "pipe").string();
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
