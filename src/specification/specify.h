@@ -9,14 +9,13 @@
 
 namespace fourfold::specification {
 
-/// The job of one rank that has a program for each graph of the model, in their order:
-///  - one stream, "math", which begins with the feeds; then each node of the graph is an
-///  instruction
-///    of the implementation "reference", in the order of the nodes. The first producer of a sum
-///    overwrites it, every other one adds to it.
-///  - one buffer for each value, whole, at an address that no other buffer of the program has.
-///    Values that persist have one address in all programs.
-///  - one micro-batch: each input is fed once, with as many samples as the graph is written for.
+/// The job of one rank that has a program for each graph of the model, in their order. It has one
+/// stream, "math": first the feeds, then an instruction for each node of the graph, in the order of
+/// the nodes, of the implementation "reference". The first producer of a sum overwrites it, every
+/// other one adds to it. Each value is a buffer, whole, at an address that no other buffer of the
+/// program has; values that persist have one address in all programs. There is one micro-batch:
+/// each input is fed once, with as many samples as the graph is written for.
+///
 /// All numbers that are not of a fixed type have the type `type`, f64 or f32, weights and sums too,
 /// so there are no rounded copies. The job reads back from its text as it is, and verify::verify
 /// finds nothing in it.
