@@ -19,6 +19,14 @@ class NumberSet {
     count_ += is_added ? 1 : 0;
     return is_added;
   }
+  bool has(std::uint64_t number) const {
+    if (number == none) return has_none_;
+    if (places_.empty()) return false;
+    std::size_t place = number & (places_.size() - 1);
+    while (places_[place] != none && places_[place] != number)
+      place = (place + 1) & (places_.size() - 1);
+    return places_[place] == number;
+  }
 
  private:
   static constexpr std::uint64_t none = 0;  // at a place without a number

@@ -13,14 +13,6 @@
 namespace fourfold::verify {
 namespace {
 
-/// The task of an instruction where tasks are as rule `tasks` wants them.
-const Task* task_of(const Program& program, std::size_t instruction) {
-  const auto behind = std::ranges::upper_bound(program.tasks, instruction, {}, &Task::begin);
-  if (behind == program.tasks.begin()) return nullptr;
-  const Task& task = *std::prev(behind);
-  return instruction < task.end ? &task : nullptr;
-}
-
 /// "[4 (z), 8] blocked 1 y f32, 64 B": what the members of a collective agree on about a slice. An
 /// own part in place lies elsewhere on each of them.
 std::string side_text(const Program& program, const Slice& slice, bool with_offset) {
@@ -146,11 +138,8 @@ MeetingsView CheckedJob::meetings(std::size_t program) const {
 
 std::string CheckedJob::place(std::size_t rank, std::size_t program,
                               std::size_t instruction) const {
-  const Program& of = classes[class_of[rank]].bundle->programs[program];
-  const Task* task = task_of(of, instruction);
-  return format("rank {}: {}: {}: instruction {} ({})", rank, to_string(of.kind),
-                task == nullptr ? "outside of all tasks" : short_text(*task), instruction,
-                short_text(of, of.instructions[instruction]));
+  return format("rank {}: {}", rank,
+                place_text(classes[class_of[rank]].bundle->programs[program], instruction));
 }
 
 std::string CheckedJob::short_place(std::size_t rank, std::size_t program,

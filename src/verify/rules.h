@@ -106,6 +106,9 @@ bool overlap(const Program& program, const Slice& a, const Slice& b);
 /// where it covers part of a block that is no field.
 std::optional<DType> slice_dtype(const Program& program, const Slice& slice);
 
+/// "train: forward(0): instruction 17 (contract h1, w -> p1)".
+std::string place_text(const Program& program, std::size_t instruction);
+
 /// Coordinates of the program's rank on a mesh; nothing where the mesh does not have it.
 std::optional<std::vector<std::int64_t>> own_coordinates(const Program& program, MeshId mesh);
 

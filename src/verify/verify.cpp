@@ -15,17 +15,8 @@ void Report::fault(std::string_view rule, std::string_view message) {
 }
 
 void Report::fault(std::string_view rule, std::size_t instruction, std::string_view message) {
-  std::string task = "outside of all tasks";
-  for (const Task& candidate : program_.tasks)
-    if (candidate.begin <= instruction && instruction < candidate.end) {
-      task = short_text(candidate);
-      break;
-    }
-  faults_.push_back(
-      {std::string(rule), instruction,
-       format("{}: {}: instruction {} ({}): {}", to_string(program_.kind), task, instruction,
-              short_text(program_, program_.instructions[instruction]), message),
-       std::nullopt});
+  faults_.push_back({std::string(rule), instruction,
+                     format("{}: {}", place_text(program_, instruction), message), std::nullopt});
 }
 
 std::vector<Fault> verify(const Program& program) {
@@ -98,6 +89,17 @@ std::optional<DType> slice_dtype(const Program& program, const Slice& slice) {
   if (buffer.role == BufferRole::step_block) return field(op::step_fields);
   if (buffer.role == BufferRole::result_block) return field(op::result_fields);
   return buffer.dtype;
+}
+
+std::string place_text(const Program& program, std::size_t instruction) {
+  std::string task = "outside of all tasks";
+  for (const Task& candidate : program.tasks)
+    if (candidate.begin <= instruction && instruction < candidate.end) {
+      task = short_text(candidate);
+      break;
+    }
+  return format("{}: {}: instruction {} ({})", to_string(program.kind), task, instruction,
+                short_text(program, program.instructions[instruction]));
 }
 
 std::optional<std::vector<std::int64_t>> own_coordinates(const Program& program, MeshId id) {
