@@ -1,0 +1,144 @@
+#include "verify/equal_scenario.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/format.h"
+#include "verify/equal_inputs.h"
+
+namespace fourfold::verify {
+namespace {
+
+using op::ProgramKind;
+
+class Scenarios {
+ public:
+  Scenarios(const std::vector<CommonProgram>& programs, const ResidueJob& specification,
+            std::uint64_t keys)
+      : programs_(programs), specification_(specification), keys_(keys) {}
+
+  std::vector<Scenario> make() {
+    if (find(ProgramKind::init)) {
+      begin(std::nullopt);
+      add(ProgramKind::init, "init");
+      add(ProgramKind::digest, "digest, after init");
+    }
+    if (find(ProgramKind::train)) {
+      // Only a table of losses makes steps differ in more than the number of updates.
+      const bool has_branches = keeps_losses();
+      if (has_branches || keys_ % 2 == 0) add_training(Start::early);
+      if (has_branches || keys_ % 2 == 1) add_training(Start::late);
+      if (keys_ == 0) add_training(Start::damaged);
+    }
+    begin(Start::late);
+    add(ProgramKind::evaluate, "evaluate");
+    add_times(ProgramKind::bound);
+    add_text();
+    add_times(ProgramKind::denoise);
+    add(ProgramKind::digest, "digest");
+    std::erase_if(list_, [](const Scenario& scenario) { return scenario.steps.empty(); });
+    return std::move(list_);
+  }
+
+ private:
+  std::optional<std::size_t> find(ProgramKind kind) const {
+    const auto place = std::ranges::find(programs_, kind, &CommonProgram::kind);
+    if (place == programs_.end()) return std::nullopt;
+    return static_cast<std::size_t>(place - programs_.begin());
+  }
+  const ResidueProgram& prepared(std::size_t program) const {
+    return specification_.prepared(0, programs_[program].specification_place);
+  }
+  bool keeps_losses() const {
+    return std::ranges::any_of(prepared(*find(ProgramKind::train)).program->buffers,
+                               is_table_of_losses);
+  }
+
+  void begin(std::optional<Start> start) { list_.push_back({start, {}}); }
+  void add(ProgramKind kind, std::string text, std::int64_t index = 0, std::int64_t position = 0) {
+    const auto program = find(kind);
+    if (!program) return;
+    // Numbers that have nothing to do with one another: of a step, a sample, a seed. Steps that
+    // follow one another are of both parities.
+    ++number_;
+    op::StepBlock step;
+    step.step = 6 + number_;
+    step.seed = 0x5DEECE66D + 3 * keys_;
+    step.lr = 0.0078125 * static_cast<double>(100 + 7 * number_);
+    step.first_sample = 1000 + 37 * number_;
+    step.index = static_cast<std::int32_t>(index);
+    step.position = static_cast<std::int32_t>(position);
+    list_.back().steps.push_back({*program, step, std::move(text)});
+  }
+  void add_training(Start start) {
+    const bool is_first = std::ranges::none_of(
+        list_, [](const Scenario& scenario) { return scenario.start.has_value(); });
+    begin(start);
+    for (int step = 1; step <= 2; ++step)
+      add(ProgramKind::train,
+          format("train, step {}{}", step,
+                 start == Start::damaged ? ", from moments that are not finite in places" : ""));
+    if (!is_first || keys_ != 0) return;
+    add(ProgramKind::train, "train, step 3, without labels");
+    list_.back().steps.back().has_labels = false;
+    add(ProgramKind::train, "train, step 4, with a learning rate that is not finite");
+    list_.back().steps.back().step.lr = std::numeric_limits<double>::quiet_NaN();
+  }
+  /// The last time, one in between and the first one.
+  void add_times(ProgramKind kind) {
+    const auto program = find(kind);
+    if (!program) return;
+    const std::int64_t times = bound_of_field(prepared(*program), "step.index");
+    std::vector<std::int64_t> list = {times - 1, times / 2, 0};
+    list.erase(std::unique(list.begin(), list.end()), list.end());
+    for (const std::int64_t time : list)
+      add(kind, format("{}, time {}", op::to_string(kind), time), time);
+  }
+  /// A text that leaves room for two more tokens where it can.
+  void add_text() {
+    const auto prefill = find(ProgramKind::prefill), decode = find(ProgramKind::decode);
+    std::int64_t tokens = 1;
+    if (prefill) {
+      const std::int64_t most = bound_of_field(prepared(*prefill), "step.index");
+      tokens = std::max<std::int64_t>(1, most - 2);
+      add(ProgramKind::prefill, "prefill", tokens - 1);
+    }
+    if (!decode) return;
+    const std::int64_t positions = bound_of_field(prepared(*decode), "step.position");
+    for (int token = 1; token <= 2 && tokens < positions; ++token, ++tokens)
+      add(ProgramKind::decode, format("decode, token {}", token), 0, tokens);
+  }
+
+  const std::vector<CommonProgram>& programs_;
+  const ResidueJob& specification_;
+  std::uint64_t keys_;
+  std::int64_t number_ = 0;
+  std::vector<Scenario> list_;
+};
+
+}  // namespace
+
+std::vector<Scenario> scenarios_of(const std::vector<CommonProgram>& programs,
+                                   const ResidueJob& specification, std::uint64_t keys) {
+  return Scenarios(programs, specification, keys).make();
+}
+
+std::int64_t most_runs_of(ProgramKind kind) {
+  switch (kind) {
+    case ProgramKind::train:
+      return 7;
+    case ProgramKind::bound:
+    case ProgramKind::denoise:
+      return 3;
+    case ProgramKind::decode:
+    case ProgramKind::digest:
+      return 2;
+    case ProgramKind::init:
+    case ProgramKind::evaluate:
+    case ProgramKind::prefill:
+      return 1;
+  }
+  return 1;
+}
+
+}  // namespace fourfold::verify
