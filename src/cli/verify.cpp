@@ -1,8 +1,11 @@
 #include "verify/verify.h"
 
+#include <cmath>
+
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "base/host_facts.h"
 #include "base/stopwatch.h"
 #include "base/units.h"
 #include "cli/commands.h"
@@ -12,10 +15,13 @@
 #include "job/job.h"
 #include "program/text.h"
 #include "screen/print.h"
+#include "verify/equal.h"
 #include "verify/verify_job.h"
 
 namespace fourfold::cli {
 namespace {
+
+using command_line::ProveEqual;
 
 std::string fault_list(const std::vector<verify::Fault>& faults) {
   constexpr std::size_t shown = 20;
@@ -63,23 +69,86 @@ void refuse(const std::vector<verify::Fault>& faults, ExitCode code) {
   if (!faults.empty()) throw UserError(code, fault_list(faults));
 }
 
-void verify_text(const std::string& path) {
-  const std::string text = read_file(path, ExitCode::bad_config);
+constexpr std::size_t most_ranks = 32;
+
+/// Why comparing a job of few ranks with its specification is not soon done; nothing where it is.
+std::optional<std::string> reason_to_leave_out(const verify::EqualCost& cost) {
+  constexpr std::int64_t most_operations = 20'000'000'000;  // about 20 s on one core
+  if (cost.operations > most_operations)
+    return format("some {} operations, more than {}",
+                  format_count(static_cast<double>(cost.operations)),
+                  format_count(static_cast<double>(most_operations)));
+  const std::int64_t free_bytes = available_memory_bytes();
+  if (cost.bytes > free_bytes)
+    return format("{} of memory, and {} are free", format_bytes(cost.bytes),
+                  format_bytes(free_bytes));
+  return std::nullopt;
+}
+
+void print_left_out(const std::string& reason) {
+  screen::print("equal     left out, as it takes %s; --equal compares all the same\n",
+                reason.c_str());
+}
+
+std::string names_of(const std::vector<op::ProgramKind>& kinds) {
+  std::string names;
+  for (const op::ProgramKind kind : kinds)
+    names += format("{}{}", names.empty() ? "" : ", ", op::to_string(kind));
+  return names;
+}
+
+/// Compares a job with the specification that a configuration has, and prints what is proved.
+void prove_equal(const program::Job& job, const config::Config& config,
+                 const VerifyArguments& arguments, ExitCode code) {
+  if (arguments.equal == ProveEqual::never) return;
+  const bool is_asked = arguments.equal == ProveEqual::always;
+  if (!is_asked && job.ranks.size() > most_ranks)
+    return print_left_out(format("{} ranks, more than {}", job.ranks.size(), most_ranks));
+  const program::Job specification = specify_to_look(config, arguments.ranks);
+  if (!is_asked)
+    if (const auto reason = reason_to_leave_out(verify::cost_of_equal(job, specification)))
+      return print_left_out(*reason);
+  const Stopwatch comparing;
+  const verify::Equal equal =
+      verify::compare(job, specification, {.memory_bytes = available_memory_bytes()});
+  refuse(equal.faults, code);
+  for (const std::string& note : equal.notes) screen::print("equal     %s\n", note.c_str());
+  screen::print(
+      "equal     to the serial program: %s; %s elements compared in %s; another function would "
+      "pass with a probability of at most 2^-%.0f (degree %s, %d sets of keys)\n",
+      names_of(equal.programs).c_str(), format_grouped(equal.elements).c_str(),
+      format_duration(comparing.seconds()).c_str(), std::floor(equal.bits),
+      format_count(equal.degree).c_str(), equal.keys);
+}
+
+program::Job job_of_text(const std::string& text, const std::string& path) {
   if (text.starts_with("program "))
     throw UserError(
         ExitCode::bad_config,
         format("{}:1: holds one program, expected all programs of a rank or of a job; print them "
                "with `fourfold program CONFIG --program all` or `--job`",
                path));
-  if (text.starts_with("job ")) {
-    const program::Job job = program::parse_job(text, path);
-    refuse(verify::verify(job), ExitCode::bad_config);
-    print_job(job);
-    return;
+  if (text.starts_with("job ")) return program::parse_job(text, path);
+  return {{program::parse_bundle(text, path)}, {}};
+}
+
+void verify_text(const VerifyArguments& arguments) {
+  const std::string& path = arguments.program_text;
+  const program::Job job = job_of_text(read_file(path, ExitCode::bad_config), path);
+  const bool is_compared = !arguments.config.files.empty();
+  if (job.ranks.empty()) {
+    if (is_compared)
+      throw UserError(ExitCode::bad_config,
+                      format("{}:1: holds the programs of one rank, expected those of a job to "
+                             "compare; print them with `fourfold program CONFIG --job`",
+                             path));
+    refuse(verify::verify(job.classes.front()), ExitCode::bad_config);
+    return print_programs(job.classes.front());
   }
-  const program::Bundle bundle = program::parse_bundle(text, path);
-  refuse(verify::verify(bundle), ExitCode::bad_config);
-  print_programs(bundle);
+  refuse(verify::verify(job), ExitCode::bad_config);
+  print_job(job);
+  if (is_compared)
+    prove_equal(job, job::load_config(arguments.config), arguments, ExitCode::bad_config);
 }
 
 void verify_config(const VerifyArguments& arguments) {
@@ -94,6 +163,7 @@ void verify_config(const VerifyArguments& arguments) {
   print_job(job);
   screen::print("time      %s to compile, %s to verify\n",
                 format_duration(prepared.compiling_s).c_str(), format_duration(verify_s).c_str());
+  prove_equal(job, config, arguments, ExitCode::internal);
 }
 
 }  // namespace
@@ -102,7 +172,7 @@ void verify(const VerifyArguments& arguments) {
   if (arguments.program_text.empty())
     verify_config(arguments);
   else
-    verify_text(arguments.program_text);
+    verify_text(arguments);
 }
 
 }  // namespace fourfold::cli

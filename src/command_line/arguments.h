@@ -147,12 +147,17 @@ struct PlanArguments {
   std::string format = "text";            // or "json"
 };
 
-/// Verifies the programs of all ranks of a configuration, or of a text that `program` printed.
-/// Faults end with exit code 70 for compiled programs (our bug) and 2 for a text.
+/// When a job is run over a field and compared with its specification.
+enum class ProveEqual : std::uint8_t { where_soon_done, always, never };
+
+/// Verifies the programs of all ranks of a configuration, or of a text that `program` printed: by
+/// rules and, where there is a configuration, against what it says that a job computes. Faults end
+/// with exit code 70 for compiled programs (our bug) and 2 for a text.
 struct VerifyArguments {
-  job::ConfigSource config;
+  job::ConfigSource config;  // of a text: what it is compared with, if there are files
   std::optional<std::int64_t> ranks;
   std::string program_text;  // a file; empty: compile the configuration
+  ProveEqual equal = ProveEqual::where_soon_done;
 };
 
 /// Prices the training step of a configuration, or of a job that `program --job` printed, on a

@@ -62,6 +62,7 @@ struct Commands {
   ProgramArguments program;
   PlanArguments plan;
   VerifyArguments verify;
+  std::vector<std::string> verify_of;  // files of the configuration whose job a text is
   SimulateArguments simulate;
   std::string simulate_format = "text";
   job::ConfigSource config_check;

@@ -133,18 +133,37 @@ void add_program(CLI::App& app, Commands& commands) {
 
 void add_verify(CLI::App& app, Commands& commands) {
   auto* sub = app.add_subcommand(
-      "verify", "Prove the programs of all ranks free of races, deadlocks and wrong sums");
+      "verify",
+      "Prove the programs of all ranks free of races and deadlocks, and equal to the serial "
+      "program");
   VerifyArguments& arguments = commands.verify;
-  sub->add_option("CONFIG", arguments.config.files, "YAML files, merged from left to right");
+  auto* config =
+      sub->add_option("CONFIG", arguments.config.files, "YAML files, merged from left to right");
   sub->add_option("--set", arguments.config.sets,
                   "KEY=VALUE; overrides a key of the files, may be repeated")
       ->allow_extra_args(false);
   add_ranks_option(*sub, arguments.ranks);
-  sub->add_option("--text", arguments.program_text,
-                  "Verify this program text instead of a configuration");
-  sub->callback([&] {
+  auto* text = sub->add_option("--text", arguments.program_text,
+                               "Verify this program text instead of a configuration");
+  auto* of = sub->add_option("--of", commands.verify_of,
+                             "With --text: the configuration whose job this is; what it computes "
+                             "is compared with that of the text")
+                 ->needs(text)
+                 ->excludes(config);
+  auto* always = sub->add_flag_callback(
+      "--equal", [&] { arguments.equal = ProveEqual::always; },
+      "Compare with the serial program however long it takes");
+  sub->add_flag_callback(
+         "--no-equal", [&] { arguments.equal = ProveEqual::never; },
+         "Prove the rules alone, and do not compare with the serial program")
+      ->excludes(always)
+      ->excludes(of);
+  sub->callback([&, config, of, always] {
     if (arguments.config.files.empty() == arguments.program_text.empty())
       throw CLI::ValidationError("verify", "give either CONFIG or --text FILE");
+    if (always->count() > 0 && config->count() == 0 && of->count() == 0)
+      throw CLI::ValidationError("--equal", "give the configuration that a text is of by --of");
+    if (of->count() > 0) arguments.config.files = commands.verify_of;
     commands.chosen = [&] { commands.actions.verify(commands.verify); };
   });
 }

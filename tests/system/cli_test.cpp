@@ -113,6 +113,11 @@ TEST_F(Cli, a_program_prints_reads_back_and_verifies_and_a_broken_one_does_not) 
   ASSERT_EQ(printed.code, 0);
   write_file_atomic(path("all.txt"), printed.text);
   EXPECT_EQ(run_fourfold("verify --text " + path("all.txt")).code, 0);
+  const Outcome of_one_rank =
+      run_fourfold("verify --text " + path("all.txt") + " --of configs/gpt-tiny.yaml");
+  EXPECT_EQ(of_one_rank.code, 2);
+  EXPECT_NE(of_one_rank.text.find("all.txt:1: holds the programs of one rank"), std::string::npos)
+      << of_one_rank.text;
 
   std::string broken = printed.text;
   const auto wait = broken.find("math  wait");
@@ -181,6 +186,60 @@ TEST_F(Cli, plan_verify_and_config_check_say_what_a_run_would_be) {
   EXPECT_NE(verified.text.find("no faults"), std::string::npos) << verified.text;
   EXPECT_NE(verified.text.find("ranks     1,"), std::string::npos) << verified.text;
   EXPECT_EQ(run_fourfold("config check configs/gpt-tiny.yaml").code, 0);
+}
+
+TEST_F(Cli, a_job_is_proved_equal_to_the_serial_program) {
+  const std::string config = "configs/gpt-tiny.yaml --set parallel.tensor.x=2";
+  const Outcome proved = run_fourfold("verify " + config);
+  EXPECT_EQ(proved.code, 0) << proved.text;
+  EXPECT_NE(proved.text.find("\nequal     to the serial program: init, train, evaluate, "),
+            std::string::npos)
+      << proved.text;
+  const Outcome rules = run_fourfold("verify " + config + " --no-equal");
+  EXPECT_EQ(rules.code, 0) << rules.text;
+  EXPECT_EQ(rules.text.find("equal"), std::string::npos) << rules.text;
+
+  const Outcome printed = run_fourfold("program " + config + " --job");
+  write_file_atomic(path("job.txt"), printed.text);
+  const Outcome of_text = run_fourfold("verify --text " + path("job.txt") + " --of " + config);
+  EXPECT_EQ(of_text.code, 0) << of_text.text;
+  EXPECT_NE(of_text.text.find("\nequal     to the serial program: "), std::string::npos)
+      << of_text.text;
+
+  // No rule knows what a learning rate is.
+  const std::string right = "adamw_list", field = "step.lr";
+  std::string other = printed.text;
+  const auto update = other.find(field, other.find(right));
+  ASSERT_NE(update, std::string::npos);
+  other.replace(update, field.size(), "result.scale");
+  write_file_atomic(path("other.txt"), other);
+  EXPECT_EQ(run_fourfold("verify --text " + path("other.txt")).code, 0);
+  const Outcome refused = run_fourfold("verify --text " + path("other.txt") + " --of " + config);
+  EXPECT_EQ(refused.code, 2) << refused.text;
+  EXPECT_NE(refused.text.find("equal: rank 0: train, step 1: "), std::string::npos) << refused.text;
+  EXPECT_NE(refused.text.find("the first to differ: rank 0: train: update: instruction "),
+            std::string::npos)
+      << refused.text;
+
+  const Outcome of_another = run_fourfold("verify --text " + path("job.txt") + " --of " + config +
+                                          " --set model.num_layers=3");
+  EXPECT_EQ(of_another.code, 2) << of_another.text;
+  EXPECT_NE(of_another.text.find("1 fault found\n  equal: the specification is of another run: "),
+            std::string::npos)
+      << of_another.text;
+}
+
+TEST_F(Cli, what_takes_long_to_prove_equal_is_left_out) {
+  const Outcome large = run_fourfold("verify configs/gpt2-124m.yaml");
+  EXPECT_EQ(large.code, 0) << large.text;
+  EXPECT_NE(large.text.find("\nequal     left out, as it takes some "), std::string::npos)
+      << large.text;
+  const Outcome many = run_fourfold(
+      "verify configs/gpt-tiny.yaml --set train.global_batch_size=64 --ranks 64 --set "
+      "train.micro_batch_size=1");
+  EXPECT_NE(many.text.find("equal     left out, as it takes 64 ranks, more than 32"),
+            std::string::npos)
+      << many.text;
 }
 
 TEST_F(Cli, every_shipped_config_is_good) {
@@ -350,6 +409,11 @@ TEST_F(Cli, mistakes_end_with_their_code_and_one_message_that_says_what_to_do) {
       {"plan configs/gpt-tiny.yaml --set parallel.tensor.y=3", 5, "model.hidden_size"},
       {"verify", 2, "CONFIG"},
       {"verify --text no-such.txt", 2, "no-such.txt"},
+      {"verify --of configs/gpt-tiny.yaml", 2, "--text"},
+      {"verify configs/gpt-tiny.yaml --text a --of configs/gpt-tiny.yaml", 2, "--of"},
+      {"verify --text a --equal", 2, "--of"},
+      {"verify --text a --of configs/gpt-tiny.yaml --no-equal", 2, "--no-equal"},
+      {"verify configs/gpt-tiny.yaml --equal --no-equal", 2, "--equal"},
       {"generate no-such-run", 4, "no-such-run"},
       {"train configs/gpt-tiny.yaml --set run.dir=/proc/nowhere", 6, "/proc/nowhere"},
   };
