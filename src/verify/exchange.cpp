@@ -103,7 +103,8 @@ Skeleton skeleton(const Program& program, bool has_messages, Terms& terms) {
         [&](const auto& what) {
           if constexpr (requires { what.group; }) {
             result.collectives[what.group.index()].push_back(
-                terms.number(terms_text(program, what)));
+                terms.number(format("{} on stream {}", terms_text(program, what),
+                                    program.streams[program.instructions[i].stream.index()])));
           } else if constexpr (requires { what.peer; }) {
             const Slice slice = accesses(program.instructions[i])[0].slice;
             result.messages.push_back(

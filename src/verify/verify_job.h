@@ -13,11 +13,11 @@
 //   groups     Every member of a group has the same group.
 //
 //   matching   All members of a group issue the same sequence of collectives: kind, reduction,
-//              dtype, bytes, claimed tensors. The k-th send of a tag meets the k-th recv of it over
-//              there: same dtype, bytes, box of the tensor and micro-batch; what is used for
-//              several micro-batches is of none. All boxes of a value were made as one value,
-//              whoever has passed them on since, and all ranks of a mesh receive it, of one kind in
-//              all micro-batches.
+//              dtype, bytes, claimed tensors, name of the stream. The k-th send of a tag meets the
+//              k-th recv of it over there: same dtype, bytes, box of the tensor and micro-batch;
+//              what is used for several micro-batches is of none. All boxes of a value were made as
+//              one value, whoever has passed them on since, and all ranks of a mesh receive it, of
+//              one kind in all micro-batches.
 //
 //   order      (of verify.h) So it is where a rank has one peer and the first of its class several.
 //

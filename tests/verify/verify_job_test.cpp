@@ -117,6 +117,15 @@ TEST(VerifyJob, a_message_of_another_micro_batch_is_a_fault) {
   expect_job_fault(job, "matching", 2, "sends it for micro-batch 0, it is of 1");
 }
 
+/// Whoever runs a program tells groups apart by the names of streams: the two ranks would wait for
+/// each other for ever.
+TEST(VerifyJob, a_collective_on_a_stream_of_another_name_is_a_fault) {
+  std::vector<Bundle> job = pipeline_job(2);
+  Program& program = job[1].programs[1];
+  program.instructions[find_instruction(program, "all_reduce")].stream = StreamId(0);
+  expect_job_fault(job, "matching", 1, "on stream data, not all_reduce sum");
+}
+
 /// Four ranks gather one tensor along axis a, and another along the axes `second`, on streams of
 /// their own, which do not wait for each other. `crossed`: ranks that issue the second one first.
 std::vector<Bundle> two_gathers(const std::vector<std::string>& second,
