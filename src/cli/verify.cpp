@@ -13,6 +13,7 @@
 #include "config/rules.h"
 #include "job/config_source.h"
 #include "job/job.h"
+#include "job/prove_equal.h"
 #include "program/text.h"
 #include "screen/print.h"
 #include "verify/equal.h"
@@ -69,22 +70,6 @@ void refuse(const std::vector<verify::Fault>& faults, ExitCode code) {
   if (!faults.empty()) throw UserError(code, fault_list(faults));
 }
 
-constexpr std::size_t most_ranks = 32;
-
-/// Why comparing a job of few ranks with its specification is not soon done; nothing where it is.
-std::optional<std::string> reason_to_leave_out(const verify::EqualCost& cost) {
-  constexpr std::int64_t most_operations = 20'000'000'000;  // about 20 s on one core
-  if (cost.operations > most_operations)
-    return format("some {} operations, more than {}",
-                  format_count(static_cast<double>(cost.operations)),
-                  format_count(static_cast<double>(most_operations)));
-  const std::int64_t free_bytes = available_memory_bytes();
-  if (cost.bytes > free_bytes)
-    return format("{} of memory, and {} are free", format_bytes(cost.bytes),
-                  format_bytes(free_bytes));
-  return std::nullopt;
-}
-
 void print_left_out(const std::string& reason) {
   screen::print("equal     left out, as it takes %s; --equal compares all the same\n",
                 reason.c_str());
@@ -101,12 +86,13 @@ std::string names_of(const std::vector<op::ProgramKind>& kinds) {
 void prove_equal(const program::Job& job, const config::Config& config,
                  const VerifyArguments& arguments, ExitCode code) {
   if (arguments.equal == ProveEqual::never) return;
+  constexpr double most_s = 20;
   const bool is_asked = arguments.equal == ProveEqual::always;
-  if (!is_asked && job.ranks.size() > most_ranks)
-    return print_left_out(format("{} ranks, more than {}", job.ranks.size(), most_ranks));
+  if (!is_asked)
+    if (const auto reason = job::reason_to_leave_out(job)) return print_left_out(*reason);
   const program::Job specification = specify_to_look(config, arguments.ranks);
   if (!is_asked)
-    if (const auto reason = reason_to_leave_out(verify::cost_of_equal(job, specification)))
+    if (const auto reason = job::reason_to_leave_out(job, specification, most_s))
       return print_left_out(*reason);
   const Stopwatch comparing;
   const verify::Equal equal =

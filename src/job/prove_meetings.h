@@ -1,10 +1,20 @@
 // The verifier is asked before the first step if the ranks of a job meet and come to their end. Not
-// whether what they compute is right: `fourfold verify` proves that, which takes longer.
+// whether what they compute is right: see prove_equal.h.
 #pragma once
 
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
 #include "job/job.h"
+#include "verify/verify.h"
 
 namespace fourfold::job {
+
+/// The error for a compiled job with faults: a bug of ours, by the first fault. `what` completes
+/// "the ranks of this job would not".
+UserError bug_in_job(const Job& job, std::string_view what,
+                     const std::vector<verify::Fault>& faults);
 
 /// Errors: UserError(internal) where the ranks of the job would not meet, or wait for each other
 /// for ever, with the first fault. Cost: for each class linear in its instructions, and for each

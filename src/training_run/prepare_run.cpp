@@ -15,6 +15,7 @@
 #include "job/device.h"
 #include "job/handshake.h"
 #include "job/peak_cache.h"
+#include "job/prove_equal.h"
 #include "job/prove_meetings.h"
 #include "job/settle.h"
 #include "rundir/run_files.h"
@@ -169,12 +170,26 @@ Found look_here(const TrainArguments& arguments, const job::Preparation& run,
   return found;
 }
 
-/// All processes have the same job, which comes to its end.
-void check(const PreparedRun& run, const TrainArguments& arguments, comm::Together& together) {
+/// Errors: UserError(bad_config) for a word that the variable cannot have.
+bool is_compared(const TrainArguments& arguments) {
+  const std::string word =
+      arguments.variable ? arguments.variable("FOURFOLD_EQUAL").value_or("") : "";
+  if (!word.empty() && word != "never")
+    throw UserError(ExitCode::bad_config,
+                    format("the environment variable FOURFOLD_EQUAL is '{}'; it may be 'never', so "
+                           "that a job is not compared with the serial program, or not set",
+                           word));
+  return word.empty();
+}
+
+/// All processes have the same job, which comes to its end and computes what one rank would.
+void check(PreparedRun& run, const TrainArguments& arguments, comm::Together& together) {
   together.each([&] {
     job::check_memory(run.job, together.ranks_here(run.job.ranks()),
                       job::checkpoint_copy_bytes(run.job));
-    if (together.is_first()) job::prove_meetings(run.job);
+    if (!together.is_first()) return;
+    job::prove_meetings(run.job);
+    if (is_compared(arguments)) run.equality = job::prove_equal(run.job);
   });
   comm::World* const world = together.world();
   if (world == nullptr) return;
@@ -208,6 +223,7 @@ PreparedRun prepare_run(const TrainArguments& arguments, comm::Together& togethe
                   .peak = {},
                   .predicted = {},
                   .reading_time = std::move(given.reading_time),
+                  .equality = {},
                   .notes = std::move(given.notes),
                   .warnings = {}};
   run.facts = {.ranks = static_cast<std::size_t>(run.job.ranks()),

@@ -29,6 +29,7 @@ struct PreparedRun {
   std::optional<job::MeasuredPeak> peak;
   std::optional<PredictedStep> predicted;  // on the first process
   std::string reading_time;
+  std::string equality;               // with the serial program, in words, on the first process
   std::vector<std::string> notes;     // what people should know of the configuration
   std::vector<std::string> warnings;  // by process; empty texts: none
 };

@@ -62,6 +62,7 @@ void show_start(const TrainArguments& arguments, const PreparedRun& run, std::si
   log.set_level(screen::log_level(run.job.settled.config().log_level));
   log.debug(format("configuration and data read in {}, planned and compiled in {}",
                    run.reading_time, format_duration(run.job.compiling_s)));
+  if (!run.equality.empty()) log.debug(run.equality);
   log.info(screen::to_text(
       startup_rows(run.job, *run.source, run.facts, run.peak, run.kernels, ranks_here),
       log.columns()));

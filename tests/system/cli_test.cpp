@@ -229,6 +229,29 @@ TEST_F(Cli, a_job_is_proved_equal_to_the_serial_program) {
       << of_another.text;
 }
 
+TEST_F(Cli, a_run_of_several_ranks_is_compared_with_the_serial_program_before_it_starts) {
+  const auto train = [&](const std::string& environment, const std::string& name,
+                         const std::string& more) {
+    return run_command(
+        format("env -u FOURFOLD_EQUAL {} {} train configs/gpt-tiny.yaml --set run.dir={} --set "
+               "train.steps=1 --set log.level=debug {} 2>&1",
+               environment, FOURFOLD_BINARY, path(name), more));
+  };
+  const std::string words = "with the serial program";
+  const Outcome compared = train("", "compared", "--set parallel.data=2");
+  EXPECT_EQ(compared.code, 0) << compared.text;
+  EXPECT_NE(compared.text.find("compared " + words + " in "), std::string::npos) << compared.text;
+  const Outcome large = train("", "large", "--set parallel.data=2 --set model.hidden_size=768");
+  EXPECT_NE(large.text.find("not compared " + words + ", as that takes some "), std::string::npos)
+      << large.text;
+  const Outcome left_out = train("FOURFOLD_EQUAL=never", "never", "--set parallel.data=2");
+  EXPECT_EQ(left_out.code, 0) << left_out.text;
+  EXPECT_EQ(left_out.text.find(words), std::string::npos) << left_out.text;
+  const Outcome mistaken = train("FOURFOLD_EQUAL=nver", "mistaken", "--set parallel.data=2");
+  EXPECT_EQ(mistaken.code, 2) << mistaken.text;
+  EXPECT_NE(mistaken.text.find("FOURFOLD_EQUAL is 'nver'"), std::string::npos) << mistaken.text;
+}
+
 TEST_F(Cli, what_takes_long_to_prove_equal_is_left_out) {
   const Outcome large = run_fourfold("verify configs/gpt2-124m.yaml");
   EXPECT_EQ(large.code, 0) << large.text;
