@@ -86,7 +86,7 @@ std::string names_of(const std::vector<op::ProgramKind>& kinds) {
 void prove_equal(const program::Job& job, const config::Config& config,
                  const VerifyArguments& arguments, ExitCode code) {
   if (arguments.equal == ProveEqual::never) return;
-  constexpr double most_s = 20;
+  constexpr double most_s = 25;
   const bool is_asked = arguments.equal == ProveEqual::always;
   if (!is_asked)
     if (const auto reason = job::reason_to_leave_out(job)) return print_left_out(*reason);

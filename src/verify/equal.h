@@ -36,7 +36,7 @@ struct EqualOptions {
 
 /// What comparing takes, counted before anything is run.
 struct EqualCost {
-  std::int64_t operations = 0;  // about as many as multiplications; some 10^8 a second on a core
+  std::int64_t operations = 0;  // about as many as products; some 8 x 10^8 a second on a core
   std::int64_t bytes = 0;
 };
 /// Requires what check_structure proves. Cost: linear in the instructions of the classes.
