@@ -125,7 +125,7 @@ class Comparison {
   }
 
   bool trains(const Scenario& scenario) const {
-    return programs_[scenario.steps.front().program].kind == op::ProgramKind::train;
+    return programs_[scenario.front().program].kind == op::ProgramKind::train;
   }
 
   /// As many sets of keys as the degree of a training step asks for.
@@ -162,7 +162,7 @@ class Comparison {
       } catch (const op::ZeroDivisor&) {
         continue;
       }
-    const ScenarioStep& first = task.scenario.steps.front();
+    const ScenarioStep& first = task.scenario.front();
     return {{first.program,
              {fault_of(format("{}: it divides by zero, with {} sets of keys", first.text,
                               most_attempts))}},
@@ -171,8 +171,8 @@ class Comparison {
   Outcome carry_out(const Keys& keys, const Task& task) const {
     if (!task.planted) return {check_scenario(pair_, keys, task.scenario), {}};
     Planted planted =
-        check_planted(pair_, keys, task.scenario, *task.planted, options_.seed + task.key);
-    Outcome outcome{{task.scenario.steps.front().program, std::move(planted.faults)}, {}};
+        check_planted(pair_, keys, task.scenario.front(), *task.planted, options_.seed + task.key);
+    Outcome outcome{{task.scenario.front().program, std::move(planted.faults)}, {}};
     if (!planted.has_effect && outcome.found.faults.empty())
       outcome.notes.emplace_back("numbers that are not finite: none had an effect");
     return outcome;
@@ -190,7 +190,7 @@ class Comparison {
   void count_elements() {
     for (const Task& task : tasks_) {
       if (task.planted) continue;
-      for (const ScenarioStep& step : task.scenario.steps)
+      for (const ScenarioStep& step : task.scenario)
         equal_.elements += static_cast<std::int64_t>(
             state_.num_elements() + programs_[step.program].outputs.num_elements());
     }

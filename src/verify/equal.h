@@ -5,12 +5,12 @@
 // verify_job.h's.
 //
 // Programs run from random state that a run may have, on samples and steps that are all different:
-// `init`, `digest`; two steps of `train`, where counts decide something from both sides of it;
+// `init`, `digest`; steps of `train`, where counts decide something from both sides of it;
 // `evaluate`, `bound`, `prefill`, `decode` and `denoise`. After each, all state of every rank, the
 // results that it tells its host, and outputs must be those of the specification; rounded copies
-// must be those of their weights. Steps also begin with moments that are not finite in places,
-// which have to be counted; and in one more step a number that is not finite appears on one rank in
-// one micro-batch: no rank may write its update.
+// must be those of their weights. Some steps have a reason not to write an update: no labels, a
+// learning rate or moments that are not finite; or such a number appears on one rank in one
+// micro-batch: no rank may write then.
 //
 // Two different functions pass with a probability that follows from the degree of what was computed
 // (op/degrees.h), for hashes taken as random functions; two independent sets of keys make it the

@@ -32,9 +32,9 @@ class Checker {
   FoundFaults run() {
     const ResidueArithmetic arithmetic(keys_.residues);
     ResidueRun job(pair_.job, arithmetic), specification(pair_.specification, arithmetic);
-    start(job, specification);
-    for (std::size_t i = 0; i < scenario_.steps.size(); ++i) {
-      const ScenarioStep& step = scenario_.steps[i];
+    for (std::size_t i = 0; i < scenario_.size(); ++i) {
+      const ScenarioStep& step = scenario_[i];
+      start(step, job, specification);
       const auto told = [&](std::string text) {
         Fault fault{std::string(equal_rule), std::nullopt, std::move(text), std::nullopt};
         return FoundFaults{step.program, {std::move(fault)}};
@@ -48,20 +48,20 @@ class Checker {
     return {};
   }
 
+  /// The largest degree of what the first step leaves.
   double largest_degree() {
     const DegreeArithmetic arithmetic;
     ResidueRun job(pair_.job, arithmetic), specification(pair_.specification, arithmetic);
-    std::vector<std::vector<Residue>> values;
+    StateValues values;
     for (const WholeTensor& tensor : pair_.state.tensors())
       values.emplace_back(tensor.size(), op::word_of({1, 0}));
     set_state(pair_.state, values, op::word_of({1, 0}), job, specification);
     double largest = 1;
-    for (const ScenarioStep& step : scenario_.steps)
-      for (const bool is_job : {false, true}) {
-        ResidueRun& run = is_job ? job : specification;
-        run_step(run, step, is_job, [](auto&&...) { return Residue{0}; });
-        largest = std::max(largest, largest_in(run, step, is_job));
-      }
+    for (const bool is_job : {false, true}) {
+      ResidueRun& run = is_job ? job : specification;
+      run_step(run, scenario_.front(), is_job, [](auto&&...) { return Residue{0}; });
+      largest = std::max(largest, largest_in(run, scenario_.front(), is_job));
+    }
     return largest;
   }
 
@@ -73,10 +73,11 @@ class Checker {
     return is_job ? program_of(step).job_place : program_of(step).specification_place;
   }
 
-  void start(ResidueRun& job, ResidueRun& specification) const {
-    if (scenario_.start)
+  void start(const ScenarioStep& step, ResidueRun& job, ResidueRun& specification) const {
+    if (step.start)
       set_state(pair_.state,
-                start_values(pair_.state, pair_.specification, keys_.residues, *scenario_.start),
+                start_values(pair_.state, pair_.specification, keys_.residues, *step.start,
+                             step.step.step),
                 keys_.padding, job, specification);
   }
 
@@ -155,12 +156,12 @@ class Checker {
       if (list.size() == most_told) {
         list.push_back({std::string(equal_rule), std::nullopt,
                         format("{}: {} further tensors or results of ranks differ",
-                               scenario_.steps[step].text, wrong.size() - most_told),
+                               scenario_[step].text, wrong.size() - most_told),
                         std::nullopt});
         break;
       }
       Fault fault{std::string(equal_rule), std::nullopt,
-                  format("rank {}: {}: {}", one.rank, scenario_.steps[step].text, one.text),
+                  format("rank {}: {}: {}", one.rank, scenario_[step].text, one.text),
                   Rank(one.rank)};
       if (list.empty() && first) {
         fault.instruction = first->instruction;
@@ -174,22 +175,24 @@ class Checker {
     return list;
   }
 
-  /// Runs all up to a step once more, to see who made what.
-  std::optional<FirstDifference> blame(const Wrong& wrong, std::size_t last_step) const {
+  /// Runs a step once more, and those that its state is from, to see who made what.
+  std::optional<FirstDifference> blame(const Wrong& wrong, std::size_t last) const {
+    std::size_t first = last;
+    while (first > 0 && !scenario_[first].start) --first;
     const ResidueArithmetic arithmetic(keys_.residues);
     ResidueTrace trace;
     ResidueRun specification(pair_.specification, arithmetic, &trace);
     ResidueRun job(pair_.job, arithmetic, &trace);
-    start(job, specification);
+    start(scenario_[first], job, specification);
     for (const WholeTensor& tensor : pair_.state.tensors()) {
       const Program& program = pair_.specification.program(0, pair_.state.specification_place());
       Cells cells;
       specification.memory(0).load(program, program.whole(tensor.buffer), tensor.type, cells);
       trace.collect(cells);
     }
-    for (std::size_t i = 0; i <= last_step; ++i) run_step(specification, scenario_.steps[i], false);
+    for (std::size_t i = first; i <= last; ++i) run_step(specification, scenario_[i], false);
     trace.follow();
-    for (std::size_t i = 0; i <= last_step; ++i) run_step(job, scenario_.steps[i], true);
+    for (std::size_t i = first; i <= last; ++i) run_step(job, scenario_[i], true);
     const Program& program = pair_.job.program(wrong.rank, wrong.place);
     Cells cells;
     job.memory(wrong.rank).load(program, wrong.slice, type_of(program, wrong.slice), cells);

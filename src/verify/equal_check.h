@@ -63,14 +63,14 @@ struct Planted {
   std::vector<Fault> faults;
   bool has_effect = false;  // no update was written
 };
-/// Makes an element of what a row gives not finite, on one rank in one micro-batch of the first
-/// step of a scenario, and looks if all ranks leave their state as it was. Elements that nothing
+/// Makes an element of what a row gives not finite, on one rank in one micro-batch of a training
+/// step, and looks if all ranks leave their state as it was. Elements that nothing
 /// depends on, such as those of samples without labels, are passed by. Throws op::ZeroDivisor.
-Planted check_planted(const Pair& pair, const Keys& keys, const Scenario& training, PlantIn where,
+Planted check_planted(const Pair& pair, const Keys& keys, const ScenarioStep& step, PlantIn where,
                       std::uint64_t seed);
 
-/// The largest degree of a value that a scenario leaves on either side, together with those of what
-/// was hashed on the way (op/degrees.h).
+/// The largest degree of a value that the first step of a scenario leaves on either side, together
+/// with those of what was hashed on the way (op/degrees.h).
 double largest_degree(const Pair& pair, const Keys& keys, const Scenario& scenario);
 
 }  // namespace fourfold::verify

@@ -58,12 +58,8 @@ std::vector<Plant> plants_of(const Pair& pair, std::size_t place, PlantIn where)
 
 class PlantedCheck {
  public:
-  PlantedCheck(const Pair& pair, const Keys& keys, const Scenario& training)
-      : pair_(pair),
-        keys_(keys),
-        step_(training.steps.front()),
-        start_(*training.start),
-        place_(pair.programs[step_.program].job_place) {}
+  PlantedCheck(const Pair& pair, const Keys& keys, const ScenarioStep& step)
+      : pair_(pair), keys_(keys), step_(step), place_(pair.programs[step_.program].job_place) {}
 
   Planted run(PlantIn where, std::uint64_t seed) {
     const std::vector<Plant> plants = plants_of(pair_, place_, where);
@@ -71,7 +67,8 @@ class PlantedCheck {
     Planted planted;
     const ResidueArithmetic arithmetic(keys_.residues);
     ResidueRun job(pair_.job, arithmetic), unused(pair_.specification, arithmetic);
-    const auto values = start_values(pair_.state, pair_.specification, keys_.residues, start_);
+    const auto values = start_values(pair_.state, pair_.specification, keys_.residues, Start::late,
+                                     step_.step.step);
     for (std::uint64_t attempt = 0; attempt < most_tries && !plants.empty(); ++attempt) {
       const Random random(seed, random_stream("verify.planted"));
       Plant plant = plants[random.below(plants.size(), attempt, 0)];
@@ -183,7 +180,6 @@ class PlantedCheck {
   const Pair& pair_;
   const Keys& keys_;
   const ScenarioStep& step_;
-  Start start_;
   std::size_t place_;
   std::string text_;
 };
@@ -196,9 +192,9 @@ std::string PlantedCheck::place_text(const Plant& plant) const {
 
 }  // namespace
 
-Planted check_planted(const Pair& pair, const Keys& keys, const Scenario& training, PlantIn where,
+Planted check_planted(const Pair& pair, const Keys& keys, const ScenarioStep& step, PlantIn where,
                       std::uint64_t seed) {
-  return PlantedCheck(pair, keys, training).run(where, seed);
+  return PlantedCheck(pair, keys, step).run(where, seed);
 }
 
 }  // namespace fourfold::verify

@@ -19,24 +19,19 @@ class Scenarios {
 
   std::vector<Scenario> make() {
     if (find(ProgramKind::init)) {
-      begin(std::nullopt);
-      add(ProgramKind::init, "init");
-      add(ProgramKind::digest, "digest, after init");
+      list_.emplace_back();
+      add(ProgramKind::init, "init", std::nullopt);
+      add(ProgramKind::digest, "digest, after init", std::nullopt);
     }
-    if (find(ProgramKind::train)) {
-      // Only a table of losses makes steps differ in more than the number of updates.
-      const bool has_branches = keeps_losses();
-      if (has_branches || keys_ % 2 == 0) add_training(Start::early);
-      if (has_branches || keys_ % 2 == 1) add_training(Start::late);
-      if (keys_ == 0) add_training(Start::damaged);
-    }
-    begin(Start::late);
-    add(ProgramKind::evaluate, "evaluate");
+    list_.emplace_back();
+    add_training();
+    list_.emplace_back();
+    add(ProgramKind::evaluate, "evaluate", Start::late);
     add_times(ProgramKind::bound);
     add_text();
     add_times(ProgramKind::denoise);
-    add(ProgramKind::digest, "digest");
-    std::erase_if(list_, [](const Scenario& scenario) { return scenario.steps.empty(); });
+    add(ProgramKind::digest, "digest", Start::late);
+    std::erase_if(list_, [](const Scenario& scenario) { return scenario.empty(); });
     return std::move(list_);
   }
 
@@ -49,15 +44,11 @@ class Scenarios {
   const ResidueProgram& prepared(std::size_t program) const {
     return specification_.prepared(0, programs_[program].specification_place);
   }
-  bool keeps_losses() const {
-    return std::ranges::any_of(prepared(*find(ProgramKind::train)).program->buffers,
-                               is_table_of_losses);
-  }
 
-  void begin(std::optional<Start> start) { list_.push_back({start, {}}); }
-  void add(ProgramKind kind, std::string text, std::int64_t index = 0, std::int64_t position = 0) {
+  /// Adds a step, if there is such a program. The step, for changing it.
+  ScenarioStep& add(ProgramKind kind, std::string text, std::optional<Start> start) {
     const auto program = find(kind);
-    if (!program) return;
+    if (!program) return unused_;
     // Numbers that have nothing to do with one another: of a step, a sample, a seed. Steps that
     // follow one another are of both parities.
     ++number_;
@@ -66,23 +57,21 @@ class Scenarios {
     step.seed = 0x5DEECE66D + 3 * keys_;
     step.lr = 0.0078125 * static_cast<double>(100 + 7 * number_);
     step.first_sample = 1000 + 37 * number_;
-    step.index = static_cast<std::int32_t>(index);
-    step.position = static_cast<std::int32_t>(position);
-    list_.back().steps.push_back({*program, step, std::move(text)});
+    list_.back().push_back({*program, step, std::move(text), start, true});
+    return list_.back().back();
   }
-  void add_training(Start start) {
-    const bool is_first = std::ranges::none_of(
-        list_, [](const Scenario& scenario) { return scenario.start.has_value(); });
-    begin(start);
-    for (int step = 1; step <= 2; ++step)
-      add(ProgramKind::train,
-          format("train, step {}{}", step,
-                 start == Start::damaged ? ", from moments that are not finite in places" : ""));
-    if (!is_first || keys_ != 0) return;
-    add(ProgramKind::train, "train, step 3, without labels");
-    list_.back().steps.back().has_labels = false;
-    add(ProgramKind::train, "train, step 4, with a learning rate that is not finite");
-    list_.back().steps.back().step.lr = std::numeric_limits<double>::quiet_NaN();
+  void add_training() {
+    const auto train = [&](std::string_view how, Start start) -> ScenarioStep& {
+      return add(ProgramKind::train, format("train, {}", how), start);
+    };
+    train("step 1", Start::early);
+    train("step 2", Start::late);
+    if (keys_ != 0) return;
+    train("from moments that are not finite in places", Start::damaged);
+    train("after updates that were not finite in places", Start::counted);
+    train("without labels", Start::late).has_labels = false;
+    train("with a learning rate that is not finite", Start::late).step.lr =
+        std::numeric_limits<double>::quiet_NaN();
   }
   /// The last time, one in between and the first one.
   void add_times(ProgramKind kind) {
@@ -92,7 +81,8 @@ class Scenarios {
     std::vector<std::int64_t> list = {times - 1, times / 2, 0};
     list.erase(std::unique(list.begin(), list.end()), list.end());
     for (const std::int64_t time : list)
-      add(kind, format("{}, time {}", op::to_string(kind), time), time);
+      add(kind, format("{}, time {}", op::to_string(kind), time), Start::late).step.index =
+          static_cast<std::int32_t>(time);
   }
   /// A text that leaves room for two more tokens where it can.
   void add_text() {
@@ -101,12 +91,14 @@ class Scenarios {
     if (prefill) {
       const std::int64_t most = bound_of_field(prepared(*prefill), "step.index");
       tokens = std::max<std::int64_t>(1, most - 2);
-      add(ProgramKind::prefill, "prefill", tokens - 1);
+      add(ProgramKind::prefill, "prefill", Start::late).step.index =
+          static_cast<std::int32_t>(tokens - 1);
     }
     if (!decode) return;
     const std::int64_t positions = bound_of_field(prepared(*decode), "step.position");
     for (int token = 1; token <= 2 && tokens < positions; ++token, ++tokens)
-      add(ProgramKind::decode, format("decode, token {}", token), 0, tokens);
+      add(ProgramKind::decode, format("decode, token {}", token), Start::late).step.position =
+          static_cast<std::int32_t>(tokens);
   }
 
   const std::vector<CommonProgram>& programs_;
@@ -114,6 +106,7 @@ class Scenarios {
   std::uint64_t keys_;
   std::int64_t number_ = 0;
   std::vector<Scenario> list_;
+  ScenarioStep unused_;
 };
 
 }  // namespace
@@ -126,7 +119,7 @@ std::vector<Scenario> scenarios_of(const std::vector<CommonProgram>& programs,
 std::int64_t most_runs_of(ProgramKind kind) {
   switch (kind) {
     case ProgramKind::train:
-      return 7;
+      return 6;
     case ProgramKind::bound:
     case ProgramKind::denoise:
       return 3;

@@ -20,23 +20,23 @@ struct CommonProgram {
   TensorsInCommon outputs;
 };
 
-/// One run of a program.
+/// One run of a program, from a state of its own: what is found of a step does not depend on those
+/// before it, which were compared, and values are polynomials of no higher degree than one step
+/// makes them.
 struct ScenarioStep {
   std::size_t program = 0;  // number of the common program
   op::StepBlock step;
-  std::string text;  // "train, step 1"
+  std::string text;            // "train, step 1"
+  std::optional<Start> start;  // none: what the step before it has left, or nothing at first
   bool has_labels = true;
 };
-
-struct Scenario {
-  std::optional<Start> start;  // none: nothing stands in memory
-  std::vector<ScenarioStep> steps;
-};
+/// Steps one after another in the same memory.
+using Scenario = std::vector<ScenarioStep>;
 
 /// All that is run with one set of keys, of which there are several: a start from nothing with the
-/// digests of that; training from an early and from a late state; and all other programs. With the
-/// first set also steps whose updates must not be written: for want of labels, for a learning rate
-/// or for moments that are not finite.
+/// digests of that; a training step from an early and one from a late state; and all other
+/// programs. With the first set also steps whose updates must not be written, in part or at all:
+/// for moments, earlier updates or a learning rate that are not finite, or for want of labels.
 std::vector<Scenario> scenarios_of(const std::vector<CommonProgram>& programs,
                                    const ResidueJob& specification, std::uint64_t keys);
 

@@ -9,15 +9,15 @@ namespace {
 
 using op::Residue;
 
-/// The names of tensors that count updates.
-std::set<std::string> counters_of_updates(const ResidueJob& specification) {
+/// The names of tensors that are such state of some row.
+std::set<std::string> names_of_state(const ResidueJob& specification, op::State state) {
   std::set<std::string> names;
   const std::size_t places = specification.bundle(0).programs.size();
   for (std::size_t place = 0; place < places; ++place)
     for (const ResidueRow& row : specification.prepared(0, place).rows) {
       const op::Operands operands = op::operands(row.op);
       for (std::size_t i = 0; i < operands.size(); ++i)
-        if (operands[i].state == op::State::counter)
+        if (operands[i].state == state)
           names.insert(specification.program(0, place).buffer(row.operands[i].slice.buffer).name);
     }
   return names;
@@ -55,17 +55,21 @@ bool is_table_of_losses(const Buffer& buffer) {
 }
 
 StateValues start_values(const TensorsInCommon& state, const ResidueJob& specification,
-                         const op::Residues& residues, Start start) {
-  const std::set<std::string> counters = counters_of_updates(specification);
+                         const op::Residues& residues, Start start, std::int64_t round) {
+  const auto updates = names_of_state(specification, op::State::counter),
+             found = names_of_state(specification, op::State::non_finite);
   const Program& program = specification.program(0, state.specification_place());
   StateValues values;
   for (const WholeTensor& tensor : state.tensors()) {
     std::vector<Residue>& elements = values.emplace_back(tensor.size());
     const bool is_table = is_table_of_losses(program.buffer(tensor.buffer));
-    const Residue count = counters.contains(tensor.name) && start != Start::early ? 5 : 0;
+    const bool is_late = start != Start::early;
+    const Residue count = updates.contains(tensor.name) && is_late                 ? 5
+                          : found.contains(tensor.name) && start == Start::counted ? 3
+                                                                                   : 0;
     const RandomStream stream = random_stream("verify.state." + tensor.name);
     for (std::size_t i = 0; i < elements.size(); ++i) {
-      const Residue random = residues.random(stream, static_cast<std::uint64_t>(start), 0, i);
+      const Residue random = residues.random(stream, static_cast<std::uint64_t>(round), 0, i);
       elements[i] = is_integer(tensor.type) ? count
                     : is_table ? entry_of_losses(i, static_cast<std::size_t>(tensor.shape.back()),
                                                  start, random)

@@ -12,9 +12,10 @@ namespace fourfold::verify {
 
 /// On which side of the branches that depend on counts a run starts.
 enum class Start : std::uint8_t {
-  early,   // before the first update, entries of losses are missing
-  late,    // after some updates, all entries of losses are there
-  damaged  // likewise, but some elements of each moment are not finite
+  early,    // before the first update, entries of losses are missing
+  late,     // after some updates, all entries of losses are there
+  damaged,  // likewise, but some elements of each moment are not finite
+  counted   // likewise, but updates have counted elements that were not finite
 };
 
 /// True of averages over the steps that are not of a parameter: op::KeepLosses says what they hold.
@@ -24,9 +25,9 @@ bool is_table_of_losses(const Buffer& buffer);
 using StateValues = std::vector<std::vector<op::Residue>>;
 
 /// The elements of each tensor of the state: counters are small integers, a table of losses says
-/// how many entries it has, and all else is random.
+/// how many entries it has, and all else is random, by `round` too.
 StateValues start_values(const TensorsInCommon& state, const ResidueJob& specification,
-                         const op::Residues& residues, Start start);
+                         const op::Residues& residues, Start start, std::int64_t round);
 
 /// Sets the state of all ranks of both jobs. Padding of numbers becomes `padding`, as none of them
 /// may matter.

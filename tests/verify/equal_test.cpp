@@ -184,9 +184,11 @@ TEST(Equal, each_reason_not_to_update_is_tried) {
   const auto expect_told = [](const std::string& text, std::string_view in) {
     EXPECT_NE(text.find(in), std::string::npos) << text;
   };
-  expect_told(told("update_control", "result.votes", "step.vote"), "step 3, without labels: ");
+  expect_told(told("update_control", "result.votes", "step.vote"),
+              "train, after updates that were not finite in places: ");
+  expect_told(told("vote", "result.valid_count", "step.step"), "train, without labels: ");
   expect_told(told("vote", "step.lr", "result.squared_norm"),
-              "step 4, with a learning rate that is not finite: ");
+              "train, with a learning rate that is not finite: ");
   expect_told(told("vote", "result.loss_sum", "result.squared_norm"),
               "with a number that is not finite in what ");
   expect_told(told("vote", "result.squared_norm", "result.loss_sum"),
