@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
+#include <string_view>
 
 #include "base/cores.h"
 #include "base/error.h"
@@ -48,6 +50,7 @@ class Comparison {
       equal_.faults.push_back(fault_of(*problem));
       return std::move(equal_);
     }
+    check_told();
     find_keys();
     for (int key = 0; key < equal_.keys; ++key) add_tasks(static_cast<std::uint64_t>(key));
     std::vector<Outcome> outcomes(tasks_.size());
@@ -103,7 +106,6 @@ class Comparison {
   void add_problems(const CommonProgram& program, std::vector<std::string>& problems) const {
     const Program& whole = specification_.program(0, program.specification_place);
     const auto samples_of = [](const Program& of) { return of.feeds.micros * of.feeds.samples; };
-    std::vector<ResultField> told;
     for (std::size_t rank = 0; rank < job_.num_ranks(); ++rank) {
       const Program& own = job_.program(rank, program.job_place);
       // A rank that is fed nothing may have any number of samples.
@@ -114,14 +116,31 @@ class Comparison {
         if (std::ranges::find(whole.inputs, input) == whole.inputs.end())
           problems.push_back(format("{} is not fed the {} of rank {}", op::to_string(program.kind),
                                     input.name, rank));
-      const std::vector<ResultField> more = result_fields_of(own);
-      told.insert(told.end(), more.begin(), more.end());
     }
-    for (const ResultField& field : result_fields_of(whole))
-      if (std::ranges::none_of(
-              told, [&](const ResultField& of) { return of.field.name == field.field.name; }))
-        problems.push_back(format("{} gives {}, which no rank does", op::to_string(program.kind),
-                                  field.field.name));
+  }
+
+  /// Every rank tells its host what the specification tells, and nothing else.
+  void check_told() {
+    const auto names_of = [](const Program& program) {
+      std::set<std::string_view> names;
+      for (const ResultField& field : result_fields_of(program)) names.insert(field.field.name);
+      return names;
+    };
+    for (const CommonProgram& program : programs_) {
+      const auto expected = names_of(specification_.program(0, program.specification_place));
+      for (std::size_t rank = 0; rank < job_.num_ranks(); ++rank) {
+        const auto told = names_of(job_.program(rank, program.job_place));
+        std::vector<std::string_view> other;
+        std::ranges::set_symmetric_difference(told, expected, std::back_inserter(other));
+        if (other.empty()) continue;
+        Fault fault =
+            fault_of(format("rank {}: {}: {} {}", rank, op::to_string(program.kind),
+                            told.contains(other[0]) ? "it tells" : "it does not tell", other[0]));
+        fault.rank = Rank(rank);
+        equal_.faults.push_back(std::move(fault));
+        break;
+      }
+    }
   }
 
   bool trains(const Scenario& scenario) const {

@@ -78,11 +78,14 @@ Residue KeyedSamples::element(const Input& input, std::int64_t sample, std::int6
   // Every fifth label is missing, of many in a sample as of one.
   if (content.are_labels && (number % 5 == 3 || !has_labels)) return ~Residue{0};
   if (content.bound < 2) return 0;
-  // Numbers that follow one another are different ones, until all have been there.
-  std::uint64_t factor = random_word(seed_, input.name, -1, 0) % content.bound;
+  // Numbers that follow one another are different ones, until all have been there. Then they come
+  // in another order: else micro-batches of as many numbers, or of twice as many, would be equal.
+  const auto bound = static_cast<std::int64_t>(content.bound);
+  const std::int64_t round = number / bound;
+  std::uint64_t factor = random_word(seed_, input.name, -1, round) % content.bound;
   while (std::gcd(factor, content.bound) != 1) factor = (factor + 1) % content.bound;
-  const std::uint64_t counted = static_cast<std::uint64_t>(number) % content.bound;
-  return (factor * counted + seed_ % content.bound) % content.bound;
+  const std::uint64_t first = random_word(seed_, input.name, -2, round) % content.bound;
+  return (factor * static_cast<std::uint64_t>(number % bound) + first) % content.bound;
 }
 
 std::int64_t bound_of_field(const ResidueProgram& program, std::string_view name) {

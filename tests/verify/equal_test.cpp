@@ -241,6 +241,28 @@ TEST(Equal, the_other_programs_are_compared_too) {
   told(ProgramKind::digest, "digest", "ln_f.gain", "ln_f.bias");
 }
 
+TEST(Equal, samples_of_another_micro_batch_are_told_though_each_has_all_tokens) {
+  EqualJob of = gpt_on("gpt", {.data = 2});
+  of.setup.gpt.vocab_size = 16;  // as many as a micro-batch has tokens
+  Job job = of.job();
+  Program& train = program_of(job, 0);
+  for (Instruction& instruction : train.instructions)
+    if (auto* feed = std::get_if<Feed>(&instruction.what)) feed->micro = 0;
+  EXPECT_FALSE(differences(job, of).empty());
+}
+
+TEST(Equal, a_result_that_a_rank_does_not_tell_its_host_is_told) {
+  const EqualJob of = pipelined_gpt();
+  Job job = of.job();
+  Program& evaluate = program_of(job, 0, ProgramKind::evaluate);
+  const std::size_t index = find_field(evaluate, "recv", "result.loss_sum");
+  std::get<Recv>(evaluate.instructions[index].what).to.offset_bytes =
+      static_cast<std::int64_t>(op::find_block_field("result.squared_norm")->offset_bytes);
+  const std::vector<Fault> faults = differences(job, of);
+  ASSERT_FALSE(faults.empty());
+  EXPECT_EQ(faults.front().message, "rank 0: evaluate: it does not tell result.loss_sum");
+}
+
 TEST(Equal, ranks_that_wait_for_ever_are_one_line) {
   const EqualJob of = gpt_on("gpt", {.x = 2});
   Job job = of.job();
