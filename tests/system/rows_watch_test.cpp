@@ -108,7 +108,8 @@ TEST(Row50, a_rank_with_a_busy_loop_is_named_within_50_steps) {
   ASSERT_FALSE(told.warnings.empty());
   const auto& [step, text] = told.warnings.front();
   EXPECT_LE(step, 50);
-  EXPECT_TRUE(text.starts_with("rank 2 computes ")) << text;
+  // On a busy machine another rank may be some percent slower, too.
+  EXPECT_NE(text.find("rank 2 computes "), std::string::npos) << text;
   EXPECT_NE(text.find("over the last 50 steps"), std::string::npos) << text;
   std::size_t named = 0;
   for (const train::StepMetrics& metrics : told.steps) {
