@@ -5,7 +5,9 @@
 #include <span>
 #include <utility>
 
+#include "base/error.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "base/stopwatch.h"
 #include "base/units.h"
 #include "comm/launcher.h"
