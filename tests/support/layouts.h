@@ -134,7 +134,7 @@ inline std::int64_t num_ranks_of(const Choice& choice) {
 
 /// What does not go together, as the pages say it: rules of strategies, what pipelines have not,
 /// and choices that say nothing beside another.
-inline bool is_legal(const Assignment& values) {
+inline bool is_legal(const Assignment& values, std::int64_t most_ranks = 12) {
   const Choice c(values);
   const bool is_pipeline = c.is_unusual(pipeline_factor);
   const bool has_no_pipeline = c.is(pipeline_factor, "none");
@@ -144,7 +144,7 @@ inline bool is_legal(const Assignment& values) {
   const bool is_megatron = c.begins(strategy_factor, "megatron");
   const bool is_picture = c.is(model_factor, "vgg") || c.is(model_factor, "unet");
   const std::int64_t replicas = c.size(z_factor) * c.size(data_factor);
-  return num_ranks_of(c) <= 12 &&
+  return num_ranks_of(c) <= most_ranks &&
          // sizes of models
          !excludes(has_threes,
                    c.is(model_factor, "gpt of odd sizes") || c.is(model_factor, "unet")) &&
@@ -176,7 +176,7 @@ inline bool is_legal(const Assignment& values) {
 }
 
 inline Factors factors() {
-  Factors all{{}, is_legal};
+  Factors all{{}, [](const Assignment& values) { return is_legal(values); }};
   for (const FactorText& text : texts()) all.sizes.push_back(static_cast<int>(text.values.size()));
   return all;
 }
