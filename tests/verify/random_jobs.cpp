@@ -174,15 +174,11 @@ DrawnJob draw_job(std::uint64_t seed, const DrawLimits& limits) {
 
 graph::ModelGraphs serial_graphs(const DrawnJob& drawn) {
   const RunSetup& setup = drawn.setup;
-  graph::ModelGraphs graphs = setup.graphs();
-  const std::int64_t samples = setup.plan.global_batch_size;
-  for (graph::Graph& graph : graphs.graphs)
-    if (graph.kind == op::ProgramKind::train)
-      graph = model::build(setup.model(),
-                           {samples, setup.plan.seq_length, samples, setup.masks_documents,
-                            setup.restarts_positions},
-                           setup.optimizer)
-                  .at(op::ProgramKind::train);
+  graph::ModelGraphs graphs = model::build_serial(
+      setup.model(),
+      {setup.samples(), setup.plan.seq_length, setup.plan.global_batch_size, setup.masks_documents,
+       setup.restarts_positions, setup.plan.chunks},
+      setup.optimizer, setup.writes);
   if (drawn.reads_averages) graph::read_averages(graphs);
   return graphs;
 }
