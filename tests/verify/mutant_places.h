@@ -66,13 +66,19 @@ struct Spot {
 using Change = std::function<bool(const Spot& spot)>;
 
 /// A kind of mutants: draws a change at an instruction; nothing where it does not suit.
+using Draw = std::function<std::optional<Change>(const Program& program, std::size_t at, Draws&)>;
 struct MutantKind {
   std::string name;
-  std::function<std::optional<Change>(const Program& program, std::size_t at, Draws& random)> draw;
+  Draw draw;
   /// What binding sets for each rank of a class: then ranks that are to have it alike are set
   /// apart.
   bool is_bound = false;
+  /// The change is one of the whole program, made once on every rank.
+  bool is_everywhere = false;
 };
+
+/// A kind whose change is one of the whole program.
+MutantKind everywhere(std::string name, Draw draw);
 
 // --- slices
 
@@ -110,5 +116,6 @@ void add_exchange_mutants(std::vector<MutantKind>& list);
 void add_message_mutants(std::vector<MutantKind>& list);
 void add_memory_mutants(std::vector<MutantKind>& list);
 void add_update_mutants(std::vector<MutantKind>& list);
+void add_everywhere_mutants(std::vector<MutantKind>& list);
 
 }  // namespace fourfold::verify

@@ -25,6 +25,7 @@ const std::vector<MutantKind>& all_mutant_kinds() {
     add_message_mutants(list);
     add_memory_mutants(list);
     add_update_mutants(list);
+    add_everywhere_mutants(list);
     return list;
   }();
   return all;
@@ -37,7 +38,7 @@ struct DrawnChange {
   std::string slot;
   Change change;
   bool in_all_micros = false;
-  bool is_bound = false;  // as MutantKind has it
+  bool is_bound = false, is_everywhere = false;  // as MutantKind has them
 };
 
 std::string first_slot(const Program& program, const Instruction& instruction) {
@@ -51,6 +52,7 @@ std::string first_slot(const Program& program, const Instruction& instruction) {
 /// Where the change is made in a program: what corresponds to the drawn instruction there, in one
 /// micro-batch or in all.
 std::vector<std::size_t> places_of(const DrawnChange& drawn, const Program& program) {
+  if (drawn.is_everywhere) return {0};
   std::vector<std::size_t> places;
   std::vector<std::optional<std::int64_t>> micros = {drawn.landmark.micro};
   if (drawn.in_all_micros)
@@ -72,7 +74,7 @@ std::vector<std::size_t> places_of(const DrawnChange& drawn, const Program& prog
 bool apply(const DrawnChange& drawn, Bundle& bundle, op::ProgramKind kind) {
   bool is_made = false;
   for (Program& program : bundle.programs) {
-    if (program.kind != kind) continue;
+    if (program.kind != kind || program.instructions.empty()) continue;
     for (const std::size_t at : places_of(drawn, program)) {
       const std::string slot = first_slot(program, program.instructions[at]);
       is_made |= drawn.change({program, at, drawn.landmark.micro, drawn.slot, slot});
@@ -185,13 +187,15 @@ std::optional<Mutant> mutant_at(const Job& job, const MutantKind& kind, std::siz
   if (!change) return std::nullopt;
   DrawnChange drawn{of_class, index, landmark_of(program, at),
                     first_slot(program, program.instructions[at]), *std::move(change)};
-  drawn.in_all_micros = drawn.landmark.micro && chance(random, 0.5);
   drawn.is_bound = kind.is_bound;
+  drawn.is_everywhere = kind.is_everywhere;
+  drawn.in_all_micros = kind.is_everywhere || (drawn.landmark.micro && chance(random, 0.5));
   // Rules find most of what ranks do differently; what all do alike is harder to see.
   constexpr std::array spreads = {Spread::one_rank, Spread::one_class, Spread::all_alike,
                                   Spread::all_alike};
   Mutant mutant{kind.name, pick_of(spreads, random), drawn.in_all_micros, {}, job};
   if (kind.is_bound && mutant.spread == Spread::one_class) mutant.spread = Spread::one_rank;
+  if (kind.is_everywhere) mutant.spread = Spread::all_alike;
   if (!spread_change(mutant.job, drawn, mutant.spread, random)) return std::nullopt;
   mutant.what =
       format("{}: {} of rank {}: {}: instruction {} ({}){}", kind.name, to_string(mutant.spread),
@@ -252,6 +256,8 @@ std::string_view why_same(std::string_view kind) {
       {"a pack or unpack that copies", "the blocks are in the plain order"},
       {"another number in an attribute", "it is multiplied by zero"},
       {"a switch in an attribute turned", "it says how values are kept, where there is one type"},
+      {"another number in all rows that have it", "it is multiplied by zero"},
+      {"another random stream everywhere", "nothing is drawn"},
       {"another integer in an attribute", "it says nothing here, as what decays without a decay"},
       {"a random stream of its own", "nothing is drawn, as at a dropout of rate 0"},
       {"the random stream of another row", "nothing is drawn"},

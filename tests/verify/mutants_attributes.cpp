@@ -225,19 +225,33 @@ void add_kind(std::vector<MutantKind>& list, std::string name, bool is_bound = f
                   is_bound});
 }
 
+/// The stream that an instruction draws from.
+std::optional<RandomStream> stream_of(const Instruction& instruction) {
+  std::optional<RandomStream> stream;
+  const auto* what = std::get_if<Compute>(&instruction.what);
+  if (what == nullptr) return stream;
+  op::Op op = what->op;
+  for_each_attribute_of(op, [&]<class T>(std::string_view, T& value, const auto&) {
+    if constexpr (std::is_same_v<T, RandomStream>)
+      if (!stream) stream = value;
+  });
+  return stream;
+}
+
+/// Calls change(value) with every attribute of a program; true if any call has been.
+template <class Function>
+bool change_all(Program& program, Function&& change) {
+  bool is_made = false;
+  for (Instruction& instruction : program.instructions)
+    if (auto* compute = std::get_if<Compute>(&instruction.what))
+      for_each_attribute_of(compute->op, [&](std::string_view, auto& value, const auto&) {
+        is_made |= change(value);
+      });
+  return is_made;
+}
+
 /// Two attributes that are streams change places between rows of one name.
 std::optional<Change> exchange_streams(const Program& program, std::size_t at, Draws& random) {
-  const auto stream_of = [](const Instruction& instruction) {
-    std::optional<RandomStream> stream;
-    const auto* what = std::get_if<Compute>(&instruction.what);
-    if (what == nullptr) return stream;
-    op::Op op = what->op;
-    for_each_attribute_of(op, [&]<class T>(std::string_view, T& value, const auto&) {
-      if constexpr (std::is_same_v<T, RandomStream>)
-        if (!stream) stream = value;
-    });
-    return stream;
-  };
   const auto own = stream_of(program.instructions[at]);
   if (!own) return std::nullopt;
   std::vector<RandomStream> others;
@@ -258,6 +272,49 @@ std::optional<Change> exchange_streams(const Program& program, std::size_t at, D
   };
 }
 
+/// All rows that draw from a stream draw from another one: a mask is the same in the forward and in
+/// the backward pass, and not the right one.
+std::optional<Change> change_stream_everywhere(const Program& program, std::size_t at,
+                                               Draws& random) {
+  const auto own = stream_of(program.instructions[at]);
+  if (!own) return std::nullopt;
+  return [own = *own, by = 1 + random() % 1000](const Spot& spot) {
+    return change_all(spot.program, [&]<class T>(T& value) {
+      if constexpr (std::is_same_v<T, RandomStream>) {
+        if (value != own) return false;
+        value.id += by;
+        return true;
+      }
+      return false;
+    });
+  };
+}
+
+/// A number that is not 0 is another one in all rows that have it, whatever they are.
+std::optional<Change> change_number_everywhere(const Program& program, std::size_t at,
+                                               Draws& random) {
+  const auto* what = std::get_if<Compute>(&program.instructions[at].what);
+  if (what == nullptr) return std::nullopt;
+  std::vector<double> numbers;
+  op::Op op = what->op;
+  for_each_attribute_of(op, [&]<class T>(std::string_view, T& value, const auto&) {
+    if constexpr (std::is_same_v<T, double>)
+      if (value != 0) numbers.push_back(value);
+  });
+  if (numbers.empty()) return std::nullopt;
+  return
+      [own = pick_of(numbers, random), factor = random() % 2 == 0 ? 0.5 : 1.5](const Spot& spot) {
+        return change_all(spot.program, [&]<class T>(T& value) {
+          if constexpr (std::is_same_v<T, double>) {
+            if (value != own) return false;
+            value *= factor;
+            return true;
+          }
+          return false;
+        });
+      };
+}
+
 }  // namespace
 
 void add_attribute_mutants(std::vector<MutantKind>& list) {
@@ -271,6 +328,8 @@ void add_attribute_mutants(std::vector<MutantKind>& list) {
   add_kind<ChangeMicro>(list, "samples of another micro-batch", true);
   add_kind<ChangeSamples>(list, "samples that begin elsewhere", true);
   add_kind<ChangePart>(list, "a part that begins elsewhere", true);
+  list.push_back(everywhere("another random stream everywhere", change_stream_everywhere));
+  list.push_back(everywhere("another number in all rows that have it", change_number_everywhere));
 }
 
 }  // namespace fourfold::verify

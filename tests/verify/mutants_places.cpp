@@ -83,6 +83,12 @@ std::optional<std::size_t> Spot::find_other(Landmark landmark) const {
   return find(program, landmark);
 }
 
+MutantKind everywhere(std::string name, Draw draw) {
+  MutantKind kind{std::move(name), std::move(draw)};
+  kind.is_everywhere = true;
+  return kind;
+}
+
 NamedSlice named(const Program& program, const Slice& slice) {
   return {program.buffer(slice.buffer).name, slice};
 }

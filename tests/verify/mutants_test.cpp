@@ -28,7 +28,7 @@ TEST(Mutants, of_each_kind_differ_and_are_read_back_from_their_text) {
   std::vector<std::string> missing = mutant_kinds();
   const std::size_t num_kinds = missing.size();
   std::set<Spread> spreads;
-  for (const std::uint64_t seed : {0U, 1U, 2U, 4U, 11U}) {
+  for (const std::uint64_t seed : {9U, 0U, 1U, 2U, 4U, 11U}) {
     const program::Job job = test::draw_job(seed, {.most_ranks = 4}).job;
     std::mt19937_64 random(seed);
     std::erase_if(missing, [&](const std::string& kind) {

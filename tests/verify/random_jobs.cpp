@@ -89,6 +89,9 @@ class JobMaker {
     const Number samples = shares * pick<Number>({1, 1, 2, 3});  // of a micro-batch
     spec.global_batch_size = micros * samples;
     spec.micro_batch_size = samples / (spec.grid.z * spec.grid.data);
+    // Pictures are made on one mesh: where there are stages, the first would not see what the last
+    // makes of the noise.
+    if (setup.unet && choice.is_unusual(pipeline_factor)) setup.writes = model::Writes::nothing;
     if (setup.unet)
       set_unet(*setup.unet);
     else if (setup.vgg)
@@ -174,11 +177,11 @@ DrawnJob draw_job(std::uint64_t seed, const DrawLimits& limits) {
 
 graph::ModelGraphs serial_graphs(const DrawnJob& drawn) {
   const RunSetup& setup = drawn.setup;
-  graph::ModelGraphs graphs = model::build_serial(
-      setup.model(),
-      {setup.samples(), setup.plan.seq_length, setup.plan.global_batch_size, setup.masks_documents,
-       setup.restarts_positions, setup.plan.chunks},
-      setup.optimizer, setup.writes);
+  graph::ModelGraphs graphs =
+      model::build_serial(setup.model(),
+                          {setup.samples(), setup.plan.seq_length, setup.plan.global_batch_size,
+                           setup.masks_documents, setup.restarts_positions, setup.plan.chunks},
+                          setup.optimizer, setup.writes);
   if (drawn.reads_averages) graph::read_averages(graphs);
   return graphs;
 }
