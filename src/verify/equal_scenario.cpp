@@ -84,15 +84,19 @@ class Scenarios {
       add(kind, format("{}, time {}", op::to_string(kind), time), Start::late).step.index =
           static_cast<std::int32_t>(time);
   }
-  /// A text that leaves room for two more tokens where it can.
+  /// As many tokens as there is room for, and a text that leaves room for two more where it can.
   void add_text() {
     const auto prefill = find(ProgramKind::prefill), decode = find(ProgramKind::decode);
     std::int64_t tokens = 1;
     if (prefill) {
       const std::int64_t most = bound_of_field(prepared(*prefill), "step.index");
+      const auto read = [&](std::int64_t count) {
+        add(ProgramKind::prefill, format("prefill of {}", count), Start::late).step.index =
+            static_cast<std::int32_t>(count - 1);
+      };
       tokens = std::max<std::int64_t>(1, most - 2);
-      add(ProgramKind::prefill, "prefill", Start::late).step.index =
-          static_cast<std::int32_t>(tokens - 1);
+      if (tokens < most) read(most);
+      read(tokens);
     }
     if (!decode) return;
     const std::int64_t positions = bound_of_field(prepared(*decode), "step.position");
@@ -123,12 +127,12 @@ std::int64_t most_runs_of(ProgramKind kind) {
     case ProgramKind::bound:
     case ProgramKind::denoise:
       return 3;
+    case ProgramKind::prefill:
     case ProgramKind::decode:
     case ProgramKind::digest:
       return 2;
     case ProgramKind::init:
     case ProgramKind::evaluate:
-    case ProgramKind::prefill:
       return 1;
   }
   return 1;

@@ -251,6 +251,20 @@ TEST(Equal, samples_of_another_micro_batch_are_told_though_each_has_all_tokens) 
   EXPECT_FALSE(differences(job, of).empty());
 }
 
+TEST(Equal, the_place_of_the_last_token_is_told_from_the_position_of_the_first) {
+  EqualJob of = gpt_on("gpt of two tokens", {.x = 2});
+  of.setup.plan.seq_length = of.setup.gpt.max_position_embeddings = 2;
+  EXPECT_EQ(all(differences(of.job(), of)), "");
+  Job job = of.job();
+  Program& prefill = program_of(job, 0, ProgramKind::prefill);
+  const std::size_t index =
+      find_touching(prefill, "take_position", "step",
+                    static_cast<std::int64_t>(op::find_block_field("step.index")->offset_bytes));
+  std::get<Compute>(prefill.instructions[index].what).slices[1].offset_bytes =
+      static_cast<std::int64_t>(op::find_block_field("step.position")->offset_bytes);
+  EXPECT_FALSE(differences(job, of).empty());
+}
+
 TEST(Equal, a_result_that_a_rank_does_not_tell_its_host_is_told) {
   const EqualJob of = pipelined_gpt();
   Job job = of.job();
