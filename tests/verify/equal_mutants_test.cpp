@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <random>
@@ -13,7 +14,6 @@
 #include "base/format.h"
 #include "program/text.h"
 #include "specification/specify.h"
-#include "support/long_run.h"
 #include "support/unet_stages.h"
 #include "verify/equal.h"
 #include "verify/mutants.h"
@@ -23,6 +23,11 @@
 
 namespace fourfold::verify {
 namespace {
+
+/// More than an hour of two cores, so that nothing else asks for it.
+bool is_whole_trial() {
+  return std::getenv("FOURFOLD_MUTANTS") != nullptr;
+}
 
 /// A job with its specification, and with what it computes, once that is asked for.
 class TriedJob {
@@ -59,16 +64,16 @@ class TriedJob {
   std::optional<test::WholeRun> whole_run_;
 };
 
-/// Random jobs that are tried in one case: 520 in a long run.
+/// Random jobs that are tried in one case: 520 in a whole trial.
 constexpr std::uint64_t num_cases = 4;
 
 class EqualRandomJobs : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(EqualRandomJobs, raise_no_alarm) {
-  const std::uint64_t count = is_long_run() ? 130 : 2;
-  const std::uint64_t first = (is_long_run() ? 10000 : 0) + GetParam() * count;
+  const std::uint64_t count = is_whole_trial() ? 130 : 2;
+  const std::uint64_t first = (is_whole_trial() ? 10000 : 0) + GetParam() * count;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
-    const TriedJob tried(seed, {.most_ranks = is_long_run() ? 32 : 6});
+    const TriedJob tried(seed, {.most_ranks = is_whole_trial() ? 32 : 6});
     for (const auto& fault :
          {TriedJob::fault_of_rules(tried.job()), tried.fault_over_residues(tried.job())})
       EXPECT_FALSE(fault.has_value())
@@ -141,7 +146,7 @@ class MutantTrial {
     }
     const bool is_named = tried.fault_over_residues(mutant->job).has_value();
     seen.by_residues += is_named ? 1 : 0;
-    if (is_named && !is_long_run()) return;
+    if (is_named && !is_whole_trial()) return;
     const std::string difference = tried.difference_in_a_run(mutant->job);
     if (is_named) {
       if (difference.empty()) note_alike(seen, *mutant);
@@ -183,13 +188,13 @@ class MutantTrial {
   std::map<std::string, int> by_rule_;  // the first fault of each mutant
 };
 
-/// Jobs that are tried in one case, and the mutants of each: 3,200 in a long run.
+/// Jobs that are tried in one case, and the mutants of each: 3,800 in a whole trial.
 constexpr std::uint64_t num_parts = 8;
 struct Share {
   std::uint64_t jobs, mutants;
 };
 Share share_of_a_part() {
-  return is_long_run() ? Share{40, 12} : Share{1, 14};
+  return is_whole_trial() ? Share{40, 12} : Share{1, 14};
 }
 
 class EqualMutants : public testing::TestWithParam<std::uint64_t> {
@@ -205,7 +210,7 @@ TEST_P(EqualMutants, that_compute_something_else_are_named) {
   const auto [jobs, mutants] = share_of_a_part();
   const std::uint64_t first = 20000 + GetParam() * jobs;
   for (std::uint64_t seed = first; seed < first + jobs; ++seed) {
-    TriedJob tried(seed, {.most_ranks = is_long_run() ? 12 : 6, .is_exact = seed % 4 != 0});
+    TriedJob tried(seed, {.most_ranks = is_whole_trial() ? 12 : 6, .is_exact = seed % 4 != 0});
     std::mt19937_64 random(seed);
     for (std::uint64_t i = 0; i < mutants; ++i)
       trial().run(tried, kinds[(seed * mutants + i) % kinds.size()], random);
