@@ -65,14 +65,17 @@ class RankOfJob {
   void run() {
     const auto has = [&](op::ProgramKind kind) { return bundle_.find(kind) != nullptr; };
     run_one(op::ProgramKind::init, {}, "init");
-    if (has(op::ProgramKind::digest)) run_one(op::ProgramKind::digest, {}, "digest");
+    const auto digest = [&](const std::string& when) {
+      if (has(op::ProgramKind::digest)) run_one(op::ProgramKind::digest, {}, when);
+    };
+    digest("digest");
     roughen();
+    digest("digest of rough state");
     constexpr std::int64_t first_step = 3;
     for (std::int64_t step = first_step; step < first_step + 3; ++step)
       run_one(op::ProgramKind::train, block(step, 1e-2), format("step {}", step));
     constexpr double no_number = std::numeric_limits<double>::quiet_NaN();
     run_one(op::ProgramKind::train, block(first_step + 3, no_number), "step not applied");
-    if (has(op::ProgramKind::digest)) run_one(op::ProgramKind::digest, {}, "digest after steps");
     for (const op::ProgramKind kind : {op::ProgramKind::evaluate, op::ProgramKind::bound}) {
       if (!has(kind)) continue;
       op::StepBlock one = block(first_step, 0);

@@ -18,10 +18,10 @@ struct WholeRun {
   std::string fault;  // why the run did not end; empty where it did
 };
 
-/// Init and digest; then, from other weights, moments and averages, three steps of training, one
-/// that is not applied, one that finds an element of each moment not finite, and one more; and
-/// every other program that there is. The hosts of ranks vote differently. A job that hangs is
-/// ended.
+/// Init; then, from other weights, moments and averages, three steps of training, one that is not
+/// applied, one that finds an element of each moment not finite, and one more; and every other
+/// program that there is. Digests are those of both starts: they are of bits, which sums in another
+/// order change. The hosts of ranks vote differently. A job that hangs is ended.
 WholeRun run_whole_job(const RunSetup& setup, const program::Job& job);
 
 /// The first numbers that differ by more than `tolerance` of the norm of theirs; empty where none
