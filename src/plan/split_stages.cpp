@@ -156,6 +156,9 @@ class Splitter {
 
   /// The mesh's own value of that name.
   ValueId own(const Value& value, std::size_t mesh) {
+    require(
+        value.role != ValueRole::cache || cache_on_.emplace(value.name, mesh).first->second == mesh,
+        "what the next run of a graph goes on from stays on one mesh");
     Builder& builder = builders_[mesh];
     const ValueId id =
         builder.given(value.name, value.shape, value.element, value.role, value.init);
@@ -316,6 +319,7 @@ class Splitter {
   Stages result_;
   std::vector<std::int64_t> layers_;                 // by node
   std::map<std::string, std::size_t> home_;          // of a parameter: its mesh
+  std::map<std::string, std::size_t> cache_on_;      // the mesh that has each cache
   std::map<ValueId, std::size_t> made_by_;           // stages
   std::map<ValueId, std::set<std::size_t>> makers_;  // meshes
   std::set<ValueId> shared_;                         // results that are the same on all meshes

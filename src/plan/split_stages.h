@@ -40,7 +40,8 @@ struct Stages {
 /// has. Stage i is on the mesh i modulo their number, which is that of the stages or a divisor of
 /// it. A parameter belongs to the mesh of its first use; other meshes receive it, and send back
 /// what they add to its gradient. Results are exchanged and added up in one order, so that all
-/// meshes have the same bits and decide alike; outputs go to all meshes.
+/// meshes have the same bits and decide alike; outputs go to all meshes. A cache is of one mesh, so
+/// a graph whose last stage writes what its first one reads (making pictures) cannot be cut.
 Stages split_stages(const graph::Graph& graph, const std::vector<std::int64_t>& last_layers,
                     std::size_t meshes);
 

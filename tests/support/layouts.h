@@ -254,6 +254,7 @@ inline void set_model(RunSetup& setup, const Choice& c) {
     setup.vgg->hidden = {48};
   } else if (c.is(model_factor, "unet")) {
     setup = diffusion_model();
+    if (is_pipeline) setup.writes = model::Writes::nothing;  // pictures are made on one mesh
     if (is_second) {
       setup.unet->diffusion.time_sampling = model::TimeSampling::importance;
       setup.unet->diffusion.average_decay = 0.9;

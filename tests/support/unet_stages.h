@@ -36,6 +36,7 @@ inline RunSetup unet_of(bool is_conditional) {
   setup.unet->norm_groups = 4;
   setup.unet->layers_per_level = 2;
   setup.unet->class_conditional = is_conditional;
+  setup.writes = model::Writes::nothing;  // pictures are made on one mesh
   return setup;
 }
 

@@ -89,9 +89,6 @@ class JobMaker {
     const Number samples = shares * pick<Number>({1, 1, 2, 3});  // of a micro-batch
     spec.global_batch_size = micros * samples;
     spec.micro_batch_size = samples / (spec.grid.z * spec.grid.data);
-    // Pictures are made on one mesh: where there are stages, the first would not see what the last
-    // makes of the noise.
-    if (setup.unet && choice.is_unusual(pipeline_factor)) setup.writes = model::Writes::nothing;
     if (setup.unet)
       set_unet(*setup.unet);
     else if (setup.vgg)
