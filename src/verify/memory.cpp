@@ -1,6 +1,7 @@
 // race, defined, lost: what the bytes hold when they are touched; order: whom ranks meet when.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 #include <type_traits>
 
@@ -69,12 +70,17 @@ bool is_state(BufferRole role) {
 class MemoryCheck {
  public:
   MemoryCheck(const Program& program, Report& report)
-      : program_(program), report_(report), clocks_(program), bytes_(History{}) {}
+      : program_(program),
+        report_(report),
+        clocks_(program),
+        bytes_(History{}),
+        was_read_(program.instructions.size(), false) {}
 
   void run() {
     for (std::size_t i = 0; i < program_.buffers.size(); ++i) define_at_start(BufferId(i));
     for (std::size_t i = 0; i < program_.instructions.size(); ++i) step(i);
     for (std::size_t i = 0; i < program_.buffers.size(); ++i) check_end(BufferId(i));
+    for (const program::Task& task : program_.tasks) check_received(task.begin, task.end);
   }
 
  private:
@@ -233,6 +239,7 @@ class MemoryCheck {
     for_each_run(program_, slice, [&](const AddressRange& run) {
       bytes_.change(run.begin, run.end, [&](History& history) {
         history.was_read = true;
+        if (history.writer) was_read_[history.writer->instruction] = true;
         const auto same = [&](const Mark& reader) { return reader.stream == mark.stream; };
         const auto place = std::find_if(history.readers.begin(), history.readers.end(), same);
         if (place == history.readers.end())
@@ -274,10 +281,32 @@ class MemoryCheck {
                     format("{} {} is not defined at the end", to_string(buffer.role), buffer.name));
   }
 
+  /// What the messages of a task bring to a buffer is one value, of which a rank may need a part.
+  /// Hosts read outputs and the result block, and the next program reads state. A single integer
+  /// may come for its time alone: it says whose turn it is at a port.
+  void check_received(std::size_t begin, std::size_t end) {
+    std::map<BufferId, std::size_t> unread;  // by buffer: the first recv
+    std::set<BufferId> read;
+    for (std::size_t i = begin; i < end; ++i)
+      if (const auto* recv = std::get_if<Recv>(&program_.instructions[i].what)) {
+        unread.emplace(recv->to.buffer, i);
+        if (was_read_[i]) read.insert(recv->to.buffer);
+      }
+    for (const auto& [id, first] : unread) {
+      const Buffer& buffer = program_.buffer(id);
+      const bool is_turn = buffer.global.rank() == 0 && buffer.dtype == DType::i64;
+      if (is_turn || read.contains(id) || buffer.role == BufferRole::output ||
+          buffer.role == BufferRole::result_block || is_state(buffer.role))
+        continue;
+      report_.fault("lost", first, "nobody reads what it receives");
+    }
+  }
+
   const Program& program_;
   Report& report_;
   Clocks clocks_;
   IntervalMap<History> bytes_;
+  std::vector<bool> was_read_;   // by instruction: some byte that it wrote
   std::map<Meeting, Mark> met_;  // the last one
 };
 

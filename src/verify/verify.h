@@ -44,7 +44,8 @@
 //   defined             Bytes are read only as their buffer last wrote them; outputs are defined at
 //                       the end.
 //
-//   lost                A gradient or result is not overwritten before anyone reads it.
+//   lost                A gradient or result is not overwritten before anyone reads it, and what
+//                       a message brings is read by somebody.
 //
 //   sum                 Whoever takes a sum for more than adding to it finds it complete: each
 //                       micro-batch has added the same, once. A gradient has one contribution of

@@ -483,13 +483,14 @@ TEST(VerifyBoxes, a_wrong_peer_in_a_binding_is_a_fault) {
 
 /// Ranks 0 and 1 of the first mesh send two messages of one tag, each on a stream of its own: rank
 /// 0 to two ranks, rank 1 to one.
-Job two_streams_to_one_peer(bool is_one_peer) {
+Job two_streams_to_one_peer(bool is_one_peer, bool is_read = true) {
   const std::vector<Mesh> meshes = {{"first", {{"r", 2}}, {Rank(0), Rank(1)}},
                                     {"second", {{"r", 4}}, {Rank(2), Rank(3), Rank(4), Rank(5)}}};
   const auto build = [&](std::size_t rank, std::array<std::size_t, 2> peers, bool sends) {
     Builder b(op::ProgramKind::train, Rank(rank), meshes, MeshId(sends ? 0 : 1), 6,
               {"math", "one", "two"});
     b.buffer("h", {4, 8}, {});
+    b.buffer("kept", {4, 8}, {});
     b.task(TaskKind::forward);
     if (sends) {
       b.op("math", op::Fill{1, {4, 8}}, {"h"});
@@ -499,10 +500,14 @@ Job two_streams_to_one_peer(bool is_one_peer) {
     for (const std::size_t i : {0U, 1U}) {
       const Slice half{BufferId(0), static_cast<std::int64_t>(i) * 64, 1, 64, 0};
       if (peers[i] >= 6) continue;
-      if (sends)
+      if (sends) {
         b.add(i == 0 ? "one" : "two", Send{Rank(peers[i]), 1, half});
-      else
-        b.add("math", Recv{Rank(peers[i]), 1, half});
+        continue;
+      }
+      b.add("math", Recv{Rank(peers[i]), 1, half});
+      Slice kept = half;
+      kept.buffer = BufferId(1);
+      if (is_read) b.add("math", Copy{half, kept});
     }
     const Program program = b.finish();
     return Bundle{{program}, program.persistent_bytes, program.transient_bytes};
@@ -526,6 +531,18 @@ TEST(VerifyBoxes, a_rank_with_one_peer_where_its_class_has_two_keeps_an_order_of
   EXPECT_TRUE(std::ranges::any_of(faults, [](const Fault& fault) {
     return fault.rule == "order" && fault.rank == Rank(1);
   })) << all(faults);
+}
+
+TEST(VerifyBoxes, a_value_that_nobody_reads_is_a_fault) {
+  const std::vector<Fault> faults = verify(two_streams_to_one_peer(false, false));
+  EXPECT_EQ(std::ranges::count_if(faults,
+                                  [](const Fault& fault) {
+                                    return fault.rule == "lost" &&
+                                           fault.message.find("nobody reads what it receives") !=
+                                               std::string::npos;
+                                  }),
+            2)
+      << all(faults);
 }
 
 }  // namespace

@@ -235,8 +235,7 @@ std::vector<Bundle> two_messages(const std::array<std::int64_t, 2>& tags) {
   for (std::size_t rank = 0; rank < 4; ++rank) {
     const bool sends = rank < 2;
     Builder b(op::ProgramKind::train, Rank(rank), meshes, MeshId(sends ? 0 : 1), 4, {"math"});
-    b.buffer("a", {4, 8}, {}, {"data", ""});
-    b.buffer("b", {4, 8}, {}, {"data", ""});
+    for (const std::string_view name : {"a", "b", "kept"}) b.buffer(name, {4, 8}, {}, {"data", ""});
     b.task(TaskKind::forward);
     if (sends)
       for (const std::string_view name : {"a", "b"})
@@ -250,6 +249,7 @@ std::vector<Bundle> two_messages(const std::array<std::int64_t, 2>& tags) {
         b.add("math", Send{Rank(rank + 2), tag(i), slice});
       else
         b.add("math", Recv{Rank(rank - 2), static_cast<std::int64_t>(i), slice});
+      if (!sends) b.add("math", Copy{slice, b.slice("kept")});
     }
     const Program program = b.finish();
     job.push_back({{program}, program.persistent_bytes, program.transient_bytes});
@@ -265,10 +265,9 @@ TEST(VerifyJob, siblings_that_receive_different_values_are_a_fault) {
 
 TEST(VerifyJob, a_part_of_another_place_is_a_fault) {
   std::vector<Bundle> job = two_messages({0, 1});
-  for (Instruction& instruction : job[3].programs[0].instructions)
-    std::get<Recv>(instruction.what).peer = Rank(0);
-  for (Instruction& instruction : job[2].programs[0].instructions)
-    std::get<Recv>(instruction.what).peer = Rank(1);
+  for (const std::size_t rank : {2U, 3U})
+    for (Instruction& instruction : job[rank].programs[0].instructions)
+      if (auto* recv = std::get_if<Recv>(&instruction.what)) recv->peer = Rank(3 - rank);
   for (const std::size_t rank : {0U, 1U})
     for (Instruction& instruction : job[rank].programs[0].instructions)
       if (auto* send = std::get_if<Send>(&instruction.what)) send->peer = Rank(3 - rank);
@@ -287,14 +286,21 @@ std::vector<Bundle> job_of_many_kinds(std::size_t width) {
     const std::size_t place = rank % width, mesh = rank / width;
     Builder b(op::ProgramKind::train, Rank(rank), meshes, MeshId(mesh),
               static_cast<std::int64_t>(2 * width), {"math"});
-    b.buffer("a", {static_cast<std::int64_t>(4 * width), 8}, {}, {"data", ""});
+    const Shape shape{static_cast<std::int64_t>(4 * width), 8};
+    b.buffer("a", shape, {}, {"data", ""});
+    for (std::size_t i = 0; i <= place && mesh == 1; ++i)
+      b.buffer(format("a{}", i), shape, {}, {"data", ""});
     b.task(TaskKind::forward);
     if (mesh == 0) b.op("math", op::Fill{0, {4, 8}}, {"a"});
-    for (std::size_t i = 0; i <= place; ++i)
-      if (mesh == 0)
+    for (std::size_t i = 0; i <= place; ++i) {
+      if (mesh == 0) {
         b.add("math", Send{Rank(width + place), 0, b.slice("a")});
-      else
-        b.add("math", Recv{Rank(place), 0, b.slice("a")});
+      } else {
+        const Slice box = b.slice(format("a{}", i));
+        b.add("math", Recv{Rank(place), 0, box});
+        b.add("math", Copy{box, b.slice("a")});
+      }
+    }
     const Program program = b.finish();
     job.push_back({{program}, program.persistent_bytes, program.transient_bytes});
   }
@@ -307,7 +313,8 @@ TEST(VerifyJob, any_number_of_kinds_of_programs_on_a_mesh_is_held_against_each_o
     EXPECT_EQ(all(verify_all(job)), "");
     const std::size_t last = 2 * kinds - 1;
     Program& program = job[last].programs[0];
-    erase_instruction(program, program.instructions.size() - 1);
+    for (int last_two = 0; last_two < 2; ++last_two)  // a recv, and who reads what it brings
+      erase_instruction(program, program.instructions.size() - 1);
     expect_job_fault(job, "matching", kinds - 1, format("rank {}", last));
   }
 }
