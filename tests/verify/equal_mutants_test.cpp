@@ -24,7 +24,7 @@
 namespace fourfold::verify {
 namespace {
 
-/// More than an hour of two cores, so that nothing else asks for it.
+/// A quarter of an hour of two cores, so that nothing else asks for it.
 bool is_whole_trial() {
   return std::getenv("FOURFOLD_MUTANTS") != nullptr;
 }
@@ -188,7 +188,7 @@ class MutantTrial {
   std::map<std::string, int> by_rule_;  // the first fault of each mutant
 };
 
-/// Jobs that are tried in one case, and the mutants of each: 3,800 in a whole trial.
+/// Jobs that are tried in one case, and the mutants of each: some 3,300 in a whole trial.
 constexpr std::uint64_t num_parts = 8;
 struct Share {
   std::uint64_t jobs, mutants;
