@@ -50,7 +50,7 @@ class DegreesOfRow {
   }
 
   Degree of(const Op& op) const {
-    return std::visit([&](const auto& row) { return of_row(row); }, op);
+    return visit_row([&](const auto& row) { return of_row(row); }, op);
   }
 
   void write(const Op& op) {

@@ -6,7 +6,7 @@
 namespace fourfold::op {
 
 void compute_residues(const Op& op, const Residues& residues, ResidueTensors all) {
-  std::visit(
+  visit_row(
       [&]<class Row>(const Row& row) {
         if constexpr (requires { row.residue_form(residues, all); })
           row.residue_form(residues, all);

@@ -1,7 +1,6 @@
 #include "op/table.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <set>
 
@@ -48,20 +47,42 @@ std::set<State> updated_states(const Operands& operands) {
   return states;
 }
 
+std::vector<Piece> one_piece(const Op& op) {
+  std::vector<std::size_t> all(operands(op).size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return {{op, std::move(all)}};
+}
+
 }  // namespace
 
+// A variant's own copies, moves and comparison take the compiler twice as long as these.
 Op::Op() = default;
-Op::Op(const Op& other) = default;
-Op::Op(Op&& other) noexcept = default;
-Op& Op::operator=(const Op& other) = default;
-Op& Op::operator=(Op&& other) noexcept = default;
+Op::Op(const Op& other) : AnyRow(std::in_place_index<0>) {
+  visit_row([&]<class Row>(const Row& row) { emplace<Row>(row); }, other);
+}
+Op::Op(Op&& other) noexcept : AnyRow(std::in_place_index<0>) {
+  visit_row([&]<class Row>(Row& row) { emplace<Row>(std::move(row)); }, other);
+}
+Op& Op::operator=(const Op& other) {
+  if (this != &other) visit_row([&]<class Row>(const Row& row) { emplace<Row>(row); }, other);
+  return *this;
+}
+Op& Op::operator=(Op&& other) noexcept {
+  if (this != &other) visit_row([&]<class Row>(Row& row) { emplace<Row>(std::move(row)); }, other);
+  return *this;
+}
 Op::~Op() = default;
 bool Op::operator==(const Op& other) const {
-  return static_cast<const AnyRow&>(*this) == static_cast<const AnyRow&>(other);
+  return visit_row(
+      [&]<class Row>(const Row& row) {
+        const auto* same = std::get_if<Row>(&other);
+        return same != nullptr && row == *same;
+      },
+      *this);
 }
 
 std::string_view name(const Op& op) {
-  return std::visit(
+  return visit_row(
       []<class Row>(const Row& row) {
         if constexpr (std::is_same_v<Row, Fused>)
           if (row.size() > 0) return std::string_view(row.chain_name());
@@ -75,7 +96,7 @@ std::vector<Op> all_rows() {
 #undef FOURFOLD_ROW
 }
 Operands operands(const Op& op) {
-  return std::visit([](const auto& row) { return row.operands(); }, op);
+  return visit_row([](const auto& row) { return row.operands(); }, op);
 }
 Outputs judge_outputs(const Op& op, Shapes reads) {
   const Operands list = operands(op);
@@ -85,7 +106,7 @@ Outputs judge_outputs(const Op& op, Shapes reads) {
     return Mistake{format("{}: has {} reads, expected {}", name(op), reads.size(), expected)};
   if (!std::ranges::all_of(reads, is_countable))
     return Mistake{format("{}: a read has 2^63 elements or more", name(op))};
-  Outputs made = std::visit([&](const auto& row) { return row.outputs(reads); }, op);
+  Outputs made = visit_row([&](const auto& row) { return row.outputs(reads); }, op);
   if (made.mistake() == nullptr && !std::ranges::all_of(made.shapes(), is_countable))
     return Mistake{format("{}: an output has 2^63 elements or more, or less than none", name(op))};
   return made;
@@ -94,7 +115,7 @@ std::vector<Shape> outputs(const Op& op, Shapes reads) {
   return judge_outputs(op, reads).shapes();
 }
 FactorRule factors(const Op& op, Shapes reads) {
-  return std::visit(
+  return visit_row(
       [&](const auto& row) -> FactorRule {
         if constexpr (requires { row.factors(reads); }) return row.factors(reads);
         fail_internal("a row that stands for several is asked for the rule of each of its pieces");
@@ -102,7 +123,7 @@ FactorRule factors(const Op& op, Shapes reads) {
       op);
 }
 double flops(const Op& op, Shapes all) {
-  return std::visit([&](const auto& row) { return row.flops(all); }, op);
+  return visit_row([&](const auto& row) { return row.flops(all); }, op);
 }
 
 WorkClass work_class(const Op& op) {
@@ -121,18 +142,16 @@ WorkClass work_class(const Op& op) {
 }
 
 std::vector<Piece> pieces(const Op& op) {
-  return std::visit(
+  return visit_row(
       [&](const auto& row) -> std::vector<Piece> {
         if constexpr (requires { row.pieces(); }) return row.pieces();
-        std::vector<std::size_t> all(row.operands().size());
-        std::iota(all.begin(), all.end(), std::size_t{0});
-        return {{op, std::move(all)}};
+        return one_piece(op);
       },
       op);
 }
 
 std::int64_t integer_bound(const Op& op, Shapes all) {
-  return std::visit(
+  return visit_row(
       [&](const auto& row) -> std::int64_t {
         if constexpr (requires { row.integer_bound(all); })
           return row.integer_bound(all);
@@ -143,7 +162,7 @@ std::int64_t integer_bound(const Op& op, Shapes all) {
 }
 
 std::optional<CutForm> cut_form(const Op& op, Shapes reads, std::int64_t chunks) {
-  return std::visit(
+  return visit_row(
       [&](const auto& row) -> std::optional<CutForm> {
         if constexpr (requires { row.cut_form(reads, chunks); }) return row.cut_form(reads, chunks);
         return std::nullopt;
@@ -152,7 +171,7 @@ std::optional<CutForm> cut_form(const Op& op, Shapes reads, std::int64_t chunks)
 }
 
 bool stands_for_itself(const Op& op) {
-  return std::visit(
+  return visit_row(
       []<class Row>(const Row& row) {
         if constexpr (std::is_same_v<Row, SquaredNorm>) return row.tensors == 1;
         return !requires { row.pieces(); };
@@ -170,10 +189,11 @@ std::optional<std::size_t> operand_of(const Op& op, State state) {
 
 bool updates(const Op& op, State state) {
   // Asked of every instruction of every rank: answered once for each row.
-  static const auto answers = []<std::size_t... Index>(std::index_sequence<Index...>) {
-    return std::array<std::set<State>, sizeof...(Index)>{
-        updated_states(std::variant_alternative_t<Index, AnyRow>{}.operands())...};
-  }(std::make_index_sequence<std::variant_size_v<AnyRow>>());
+  static const std::vector<std::set<State>> answers = [] {
+    std::vector<std::set<State>> of_rows;
+    for (const Op& row : all_rows()) of_rows.push_back(updated_states(operands(row)));
+    return of_rows;
+  }();
   return answers[op.index()].contains(state);
 }
 
@@ -208,7 +228,7 @@ std::optional<double> constant_of(const Op& op) {
 }
 
 bool takes_any_element(const Op& op) {
-  return std::visit(
+  return visit_row(
       []<class Row>(const Row& row) {
         if constexpr (requires { Row::rule; }) return Row::rule.takes_any_element && !is_wide(row);
         if constexpr (requires { row.rounds; }) return !row.rounds;
@@ -230,11 +250,11 @@ double traffic_bytes(const Op& op, Shapes all, DType compute) {
 }
 
 bool can_accumulate(const Op& op) {
-  return std::visit([](const auto& row) { return requires { row.accumulate; }; }, op);
+  return visit_row([](const auto& row) { return requires { row.accumulate; }; }, op);
 }
 
 Op with_accumulate(Op op, bool accumulate) {
-  std::visit(
+  visit_row(
       [&](auto& row) {
         if constexpr (requires { row.accumulate; })
           row.accumulate = accumulate;
@@ -246,7 +266,7 @@ Op with_accumulate(Op op, bool accumulate) {
 }
 
 Op with_rounded(Op op) {
-  std::visit(
+  visit_row(
       [](auto& row) {
         if constexpr (requires { row.rounds; })
           row.rounds = true;
@@ -258,7 +278,7 @@ Op with_rounded(Op op) {
 }
 
 Op with_unrounded(Op op) {
-  std::visit(
+  visit_row(
       [](auto& row) {
         if constexpr (requires { row.unrounded; }) row.unrounded = true;
       },
@@ -267,7 +287,7 @@ Op with_unrounded(Op op) {
 }
 
 Op with_micro(Op op, std::int64_t micro) {
-  std::visit(
+  visit_row(
       [&](auto& row) {
         if constexpr (requires { row.with_micro(micro); }) row = row.with_micro(micro);
         if constexpr (requires { row.window; }) row.window.micro = micro;

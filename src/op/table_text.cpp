@@ -43,6 +43,35 @@ std::string window_text(const SampleWindow& window, std::optional<std::int64_t> 
   return format("micro {} samples {} first {}{}", micro, window.samples, window.first, chunk);
 }
 
+/// An attribute as it prints; windows, which say themselves what they are, without a key.
+struct AttributeText {
+  std::string_view key;
+  std::string value;
+};
+
+/// Visits attributes. Not a lambda, so that rows share what is compiled for a type.
+struct Writer {
+  std::optional<std::int64_t> task_micro;
+  std::vector<AttributeText> texts = {};
+
+  template <class T>
+  void operator()(std::string_view key, const T& value) {
+    texts.push_back({key, value_text(value)});
+  }
+  void operator()(std::string_view, const SampleWindow& window) {
+    texts.push_back({"", window_text(window, task_micro)});
+  }
+  void operator()(std::string_view, const TensorWindow& window) {
+    texts.push_back({"", value_text(window)});
+  }
+};
+
+std::vector<AttributeText> texts_of(const Op& op, std::optional<std::int64_t> task_micro) {
+  Writer writer{task_micro};
+  visit_row([&](const auto& row) { for_each_attribute(row, writer); }, op);
+  return std::move(writer.texts);
+}
+
 // --- reading attributes
 
 [[noreturn]] void fail_parse(std::string_view op, std::string_view word) {
@@ -208,33 +237,15 @@ Op parse_chain(std::string_view wanted, std::string_view attributes,
 
 std::string attributes_text(const Op& op, std::optional<std::int64_t> task_micro) {
   if (const auto* chain = std::get_if<Fused>(&op)) return chain_text(*chain, task_micro);
+  static const std::vector<Op> rows = all_rows();
+  const std::vector<AttributeText> defaults = texts_of(rows[op.index()], std::nullopt),
+                                   plain = texts_of(op, std::nullopt),
+                                   shown = texts_of(op, task_micro);
   std::string text;
-  const auto append = [&](const std::string& piece) { text += (text.empty() ? "" : " ") + piece; };
-  std::visit(
-      [&](const auto& row) {
-        using Type = std::decay_t<decltype(row)>;
-        const Type plain{};
-        // Visits the attributes of the row and of a default-made one in step.
-        std::vector<std::string> defaults;
-        for_each_attribute(plain, [&]<class T>(std::string_view, const T& value) {
-          if constexpr (std::is_same_v<T, SampleWindow>)
-            defaults.push_back(window_text(value, std::nullopt));
-          else
-            defaults.push_back(value_text(value));
-        });
-        std::size_t index = 0;
-        for_each_attribute(row, [&]<class T>(std::string_view name, const T& value) {
-          const std::string& normal = defaults[index++];
-          if constexpr (std::is_same_v<T, SampleWindow>) {
-            if (window_text(value, std::nullopt) != normal) append(window_text(value, task_micro));
-          } else if constexpr (std::is_same_v<T, TensorWindow>) {
-            if (value_text(value) != normal) append(value_text(value));
-          } else if (value_text(value) != normal) {
-            append(format("{} {}", name, value_text(value)));
-          }
-        });
-      },
-      op);
+  for (std::size_t i = 0; i < shown.size(); ++i)
+    if (plain[i].value != defaults[i].value)
+      text += format("{}{}{}{}", text.empty() ? "" : " ", shown[i].key,
+                     shown[i].key.empty() ? "" : " ", shown[i].value);
   return text;
 }
 
@@ -243,15 +254,11 @@ Op parse_op(std::string_view wanted, std::string_view attributes,
   if (names_of_chain(wanted).size() > 1) return parse_chain(wanted, attributes, task_micro);
   Op op = default_row(wanted);
   Words words(attributes);
-  std::visit(
-      [&](auto& row) {
-        for (auto key = words.next(); !key.empty(); key = words.next()) {
-          Reader reader{wanted, key, words, task_micro};
-          for_each_attribute(row, reader);
-          if (!reader.found) fail_parse(wanted, key);
-        }
-      },
-      op);
+  for (auto key = words.next(); !key.empty(); key = words.next()) {
+    Reader reader{wanted, key, words, task_micro};
+    visit_row([&](auto& row) { for_each_attribute(row, reader); }, op);
+    if (!reader.found) fail_parse(wanted, key);
+  }
   return op;
 }
 

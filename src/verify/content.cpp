@@ -51,7 +51,7 @@ class AttributeHash {
 
 std::uint64_t hash_of(const op::Op& op) {
   AttributeHash hash(op);
-  std::visit([&]<class Row>(const Row& row) { op::for_each_attribute(row, hash); }, op);
+  op::visit_row([&]<class Row>(const Row& row) { op::for_each_attribute(row, hash); }, op);
   return hash.hash();
 }
 

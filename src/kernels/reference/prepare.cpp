@@ -10,7 +10,7 @@ namespace fourfold::kernels::reference {
 Run prepare(const Problem& problem) {
   require(problem.shapes.size() == op::operands(problem.op).size(),
           "a problem has a shape for every operand");
-  return std::visit([&](const auto& row) { return prepare_row(row, problem); }, problem.op);
+  return op::visit_row([&](const auto& row) { return prepare_row(row, problem); }, problem.op);
 }
 
 }  // namespace fourfold::kernels::reference
