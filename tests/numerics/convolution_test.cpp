@@ -69,6 +69,9 @@ std::vector<Case> convolution_cases() {
         ConvolutionSizes{1, 7, 5, 2, 3, 2, 3, 3, 1},     // places without taps
         ConvolutionSizes{2, 5, 21, 24, 40, 1, 5, 1, 1},
         ConvolutionSizes{1, 5, 6, 37, 10, 3, 3, 1, 1},
+        ConvolutionSizes{2, 9, 8, 8, 24, 3, 3, 2, 1},    // whole packs of 16 bytes at stride 2
+        ConvolutionSizes{2, 17, 16, 8, 16, 3, 3, 1, 1},  // and over places in several stretches
+        ConvolutionSizes{1, 3, 4, 72, 8, 3, 3, 1, 1},    // and over taps that end within a tile
         ConvolutionSizes{3, 14, 13, 9, 140, 3, 3, 1, 1}})
     append_cases(sizes, cases);
   return cases;

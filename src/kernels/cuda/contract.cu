@@ -4,6 +4,20 @@
 #include "kernels/cuda/tiled_product.cuh"
 
 namespace fourfold::kernels::cuda {
+namespace {
+
+/// use(matrix) for a matrix whose elements lie side by side along one of both; along the other they
+/// are one stride apart.
+template <class T, class Use>
+void with_matrix(const T* data, std::int64_t count, std::int64_t index_stride, std::int64_t depth,
+                 std::int64_t inner_stride, const Use& use) {
+  if (inner_stride == 1)
+    use(StoredMatrix<T, Contiguous::inner>{data, count, depth, index_stride});
+  else
+    use(StoredMatrix<T, Contiguous::index>{data, count, depth, inner_stride});
+}
+
+}  // namespace
 
 Enqueue prepare_row(const op::Contract& op, const Problem& problem) {
   const ContractSizes sizes = contract_sizes(op, problem.shapes);
@@ -13,10 +27,13 @@ Enqueue prepare_row(const op::Contract& op, const Problem& problem) {
         sizes.for_each_product(
             operands[0].as<T>(), operands[1].as<T>(), operands[2].as<Out>(),
             [&](const T* a, const T* b, Out* out) {
-              enqueue_product<T>(
-                  StoredMatrix<T>{a, sizes.m, sizes.a_row_stride, sizes.k, sizes.a_inner_stride},
-                  StoredMatrix<T>{b, sizes.n, sizes.b_column_stride, sizes.k, sizes.b_inner_stride},
-                  accumulate, out, stream);
+              with_matrix(a, sizes.m, sizes.a_row_stride, sizes.k, sizes.a_inner_stride,
+                          [&](const auto& left) {
+                            with_matrix(b, sizes.n, sizes.b_column_stride, sizes.k,
+                                        sizes.b_inner_stride, [&](const auto& right) {
+                                          enqueue_product<T>(left, right, accumulate, out, stream);
+                                        });
+                          });
             });
       };
     });

@@ -1,5 +1,7 @@
-// A product of matrices by tiles in shared memory, for factors that lie in memory in any way: a
-// factor says what its elements are. M, N, K: out (M, N) = a (M, K) b (K, N).
+// A product of matrices by tiles in shared memory. Each factor brings its tiles itself, from a
+// stored matrix here, from patches of pictures in patch_tiles.cuh. M, N, K:
+// out (M, N) = a (M, K) b (K, N). The sums of an element go along K in order, however tiles are cut
+// and brought.
 #pragma once
 
 #include "kernels/cuda/rows.h"
@@ -7,64 +9,193 @@
 
 namespace fourfold::kernels::cuda {
 
-// A factor has
-//   count                  rows of a or columns of b; which of them, `index` says
-//   depth                  K
-//   at(index, inner)       an element; 0 where index >= count or inner >= depth
-//   is_inner_contiguous()  whether neighbours along K lie side by side, and not those along index
-
-inline constexpr int product_rows = 64, product_columns = 64, product_depth = 32;
+inline constexpr int product_rows = 64, product_columns = 64;
 inline constexpr int product_warps = product_rows / 16;
 inline constexpr unsigned product_threads = product_warps * warp_lanes;
+/// How much of K a tile has: 64 bytes.
+template <class T>
+inline constexpr int product_depth = 4 * pack_size<T>;
+/// So many tiles of each factor are in shared memory: one is used while the others arrive.
+inline constexpr int product_stages = 3;
 
-constexpr unsigned tiles_of(std::int64_t count, int size) {
-  return static_cast<unsigned>(ceil_divide(count, size));
-}
+/// Which of its elements a factor has side by side in memory, and a tile of it in shared memory:
+/// neighbours along K, or neighbouring rows of a (columns of b), which `index` counts.
+enum class Contiguous : std::uint8_t { inner, index };
 
-/// A tile of a factor in shared memory, neighbouring threads taking what lies side by side.
-template <class Factor, class T>
-__device__ void load_product_tile(const Factor& from, std::int64_t first, std::int64_t inner,
-                                  int rows, int stride, T* to) {
-  const bool inner_first = from.is_inner_contiguous();
-  for (int i = static_cast<int>(threadIdx.x); i < rows * product_depth;
-       i += static_cast<int>(product_threads)) {
-    const int index = inner_first ? i / product_depth : i % rows;
-    const int k = inner_first ? i % product_depth : i / rows;
-    to[index * stride + k] = from.at(first + index, inner + k);
+/// Where the packs lie that a thread brings to a tile: always two, at the same place of two lines.
+/// A line is a row of the tile in shared memory.
+template <class T, Contiguous contiguous>
+struct TilePacks {
+  static constexpr int count = 2;
+  static constexpr int line_elements =
+      contiguous == Contiguous::inner ? product_depth<T> : product_rows;
+  static constexpr int lines = contiguous == Contiguous::inner ? product_rows : product_depth<T>;
+  static constexpr int stride = shared_stride(line_elements, sizeof(T));
+  static constexpr int packs_of_line = line_elements / pack_size<T>;
+  static constexpr int line_step = static_cast<int>(product_threads) / packs_of_line;
+  static_assert(product_rows == product_columns && count * line_step == lines);
+
+  /// The first element of the packs in their lines.
+  __device__ static int element() {
+    return static_cast<int>(threadIdx.x) % packs_of_line * pack_size<T>;
   }
+  __device__ static int line(int i) {
+    return static_cast<int>(threadIdx.x) / packs_of_line + i * line_step;
+  }
+  __device__ static int place(int i) { return line(i) * stride + element(); }
+};
+
+// A factor of T is a struct with
+//   count, depth   rows of a or columns of b; K
+//   contiguous     a constant
+//   Tiles          what a thread knows of its packs (TilePacks): Tiles(factor, first, inner) stands
+//                  at the tile that begins there; step() goes to the next tile along K
+//     is_there(i), at(i)   pack i where packs are whole: true if it is not zeros; where it lies
+//     gather(i)            pack i element by element, zeros beyond the factor's end
+
+/// Lines of `stride` elements: a line is of one index (inner), or of one place along K (index).
+template <class T, Contiguous side>
+struct StoredMatrix {
+  static constexpr Contiguous contiguous = side;
+  const T* data;
+  std::int64_t count, depth, stride;
+
+  /// True if no pack of a tile lies across an end of the matrix, or at no multiple of 16 bytes.
+  bool has_whole_packs() const {
+    const std::int64_t along = side == Contiguous::inner ? depth : count;
+    return are_aligned(data) && stride % pack_size<T> == 0 && along % pack_size<T> == 0;
+  }
+
+  class Tiles {
+    using Packs = TilePacks<T, side>;
+    static constexpr bool is_inner = side == Contiguous::inner;
+
+   public:
+    __device__ Tiles(const StoredMatrix& of, std::int64_t first, std::int64_t inner) {
+      const std::int64_t line = (is_inner ? first : inner) + Packs::line(0);
+      const std::int64_t element = (is_inner ? inner : first) + Packs::element();
+      data_ = of.data + line * of.stride + element;
+      line_distance_ = Packs::line_step * of.stride;
+      tile_distance_ = is_inner ? product_depth<T> : product_depth<T> * of.stride;
+      lines_left_ = (is_inner ? of.count : of.depth) - line;
+      elements_left_ = (is_inner ? of.depth : of.count) - element;
+    }
+    __device__ void step() {
+      data_ += tile_distance_;
+      (is_inner ? elements_left_ : lines_left_) -= product_depth<T>;
+    }
+    __device__ bool is_there(int i) const {
+      return elements_left_ > 0 && lines_left_ > i * Packs::line_step;
+    }
+    __device__ const T* at(int i) const { return data_ + i * line_distance_; }
+    __device__ Pack<T> gather(int i) const {
+      Pack<T> pack;
+      if (!is_there(i)) return pack;
+#pragma unroll
+      for (int e = 0; e < pack_size<T>; ++e)
+        if (e < elements_left_) pack.set(e, at(i)[e]);
+      return pack;
+    }
+
+   private:
+    const T* data_;
+    std::int64_t line_distance_, tile_distance_, lines_left_, elements_left_;
+  };
+};
+
+/// How a product is cut: blocks count the tiles of one side first, then those of the other, then
+/// stretches of K, each of which writes a product of its own, one after another. The side with
+/// fewer tiles comes first, so that blocks that run together read the same tiles of the other.
+struct ProductCut {
+  unsigned row_tiles, column_tiles;
+  std::int64_t stretch;  // elements of K, a multiple of a tile's
+
+  template <class T>
+  static ProductCut of(std::int64_t rows, std::int64_t columns, std::int64_t depth,
+                       std::int64_t stretches) {
+    return {static_cast<unsigned>(ceil_divide(rows, product_rows)),
+            static_cast<unsigned>(ceil_divide(columns, product_columns)),
+            ceil_divide(ceil_divide(depth, product_depth<T>), stretches) * product_depth<T>};
+  }
+  LaunchShape launch(std::int64_t stretches) const {
+    LaunchShape shape;
+    shape.blocks_x = row_tiles * column_tiles * static_cast<unsigned>(stretches);
+    shape.threads = product_threads;
+    return shape;
+  }
+};
+
+/// Begins to bring the running thread's packs of a tile.
+template <bool whole, class T, Contiguous contiguous, class Tiles>
+__device__ void bring_packs(const Tiles& tiles, T* to) {
+  using Packs = TilePacks<T, contiguous>;
+#pragma unroll
+  for (int i = 0; i < Packs::count; ++i)
+    if constexpr (whole)
+      copy_async<16>(to + Packs::place(i), tiles.at(i), tiles.is_there(i));
+    else
+      store_words(tiles.gather(i).words, to + Packs::place(i));
 }
 
-/// Blocks count tiles of rows first, then of columns, then stretches of K: those of each stretch
-/// write a product of their own, one after another.
-template <class T, class A, class B, class Out>
+/// A tile in shared memory as warps read it, from line or element `index` on.
+template <class T, Contiguous contiguous>
+__device__ auto factor_of_tile(const T* tile, int index) {
+  constexpr int stride = TilePacks<T, contiguous>::stride;
+  if constexpr (contiguous == Contiguous::inner)
+    return InnerContiguous<T>{tile + index * stride, stride};
+  else
+    return IndexContiguous<T>{tile + index, stride};
+}
+
+/// `whole`: all packs of both factors are (see StoredMatrix::has_whole_packs).
+template <class T, bool whole, class A, class B, class Out>
 __global__ void __launch_bounds__(product_threads)
-    tiled_product(A a, B b, bool accumulate, Out* out_MN) {
+    tiled_product(A a, B b, ProductCut cut, bool accumulate, Out* out_MN) {
   begin_kernel();
-  constexpr int stride = shared_stride(product_depth, sizeof(T));
+  constexpr int a_elements =
+                    TilePacks<T, A::contiguous>::lines * TilePacks<T, A::contiguous>::stride,
+                b_elements =
+                    TilePacks<T, B::contiguous>::lines * TilePacks<T, B::contiguous>::stride,
+                stage_elements = a_elements + b_elements;
   // As bytes: shared memory holds nothing that has to be constructed.
-  alignas(16) __shared__ std::byte tiles[(product_rows + product_columns) * stride * sizeof(T)];
-  T* const a_tile = reinterpret_cast<T*>(tiles);
-  T* const b_tile = a_tile + product_rows * stride;
-  const unsigned row_tiles = tiles_of(a.count, product_rows),
-                 column_tiles = tiles_of(b.count, product_columns);
-  const unsigned of_columns = blockIdx.x / row_tiles;
-  const std::int64_t first_row = std::int64_t{product_rows} * (blockIdx.x % row_tiles);
-  const std::int64_t first_column = std::int64_t{product_columns} * (of_columns % column_tiles);
-  const std::int64_t number = of_columns / column_tiles;  // of the stretch
-  const std::int64_t stretches = gridDim.x / row_tiles / column_tiles;
-  const std::int64_t stretch =
-      ceil_divide(ceil_divide(a.depth, product_depth), stretches) * product_depth;
-  const std::int64_t first_inner = number * stretch;
-  const std::int64_t end_inner = min(a.depth, first_inner + stretch);
+  alignas(16) __shared__ std::byte memory[product_stages * stage_elements * sizeof(T)];
+  T* const tiles = reinterpret_cast<T*>(memory);
+  const bool rows_first = cut.row_tiles <= cut.column_tiles;
+  const unsigned side = rows_first ? cut.row_tiles : cut.column_tiles;
+  const unsigned first = blockIdx.x % side, rest = blockIdx.x / side;
+  const unsigned other_side = rows_first ? cut.column_tiles : cut.row_tiles;
+  const unsigned second = rest % other_side, number = rest / other_side;  // of the stretch
+  const std::int64_t first_row = std::int64_t{product_rows} * (rows_first ? first : second);
+  const std::int64_t first_column = std::int64_t{product_columns} * (rows_first ? second : first);
+  const std::int64_t first_inner = number * cut.stretch;
+  const int steps = static_cast<int>(
+      (min(a.depth - first_inner, cut.stretch) + product_depth<T> - 1) / product_depth<T>);
   const int warp_row = 16 * warp_index();
+  typename A::Tiles a_tiles(a, first_row, first_inner);
+  typename B::Tiles b_tiles(b, first_column, first_inner);
+  const auto bring = [&](int stage) {
+    T* const to = tiles + stage * stage_elements;
+    bring_packs<whole, T, A::contiguous>(a_tiles, to);
+    bring_packs<whole, T, B::contiguous>(b_tiles, to + a_elements);
+    a_tiles.step(), b_tiles.step();
+  };
+  for (int step = 0; step < product_stages - 1; ++step) {
+    if (step < steps) bring(step);
+    end_copy_group();
+  }
   WarpSums<product_columns / 8> sums[1];
-  for (std::int64_t inner = first_inner; inner < end_inner; inner += product_depth) {
-    __syncthreads();  // the last tiles are no longer read
-    load_product_tile(a, first_row, inner, product_rows, stride, a_tile);
-    load_product_tile(b, first_column, inner, product_columns, stride, b_tile);
-    __syncthreads();
-    add_product<product_depth>(InnerContiguous<T>{a_tile + warp_row * stride, stride},
-                               InnerContiguous<T>{b_tile, stride}, sums);
+  int stage = 0, free_stage = product_stages - 1;
+#pragma unroll 1
+  for (int step = 0; step < steps; ++step) {
+    wait_for_copies<product_stages - 2>();
+    __syncthreads();  // the tile has arrived, and that of the step before is no longer read
+    if (step + product_stages - 1 < steps) bring(free_stage);
+    end_copy_group();
+    const T* const tile = tiles + stage * stage_elements;
+    add_product<product_depth<T>>(factor_of_tile<T, A::contiguous>(tile, warp_row),
+                                  factor_of_tile<T, B::contiguous>(tile + a_elements, 0), sums);
+    free_stage = stage;
+    stage = stage == product_stages - 1 ? 0 : stage + 1;
   }
 #pragma unroll
   for (int tile = 0; tile < product_columns / 8; ++tile)
@@ -78,19 +209,14 @@ __global__ void __launch_bounds__(product_threads)
     }
 }
 
-inline LaunchShape product_launch(std::int64_t rows, std::int64_t columns,
-                                  std::int64_t stretches = 1) {
-  LaunchShape shape;
-  shape.blocks_x = static_cast<unsigned>(tiles_of(rows, product_rows) *
-                                         tiles_of(columns, product_columns) * stretches);
-  shape.threads = product_threads;
-  return shape;
-}
-
 template <class T, class A, class B, class Out>
-void enqueue_product(const A& a, const B& b, bool accumulate, Out* out_MN, Stream stream) {
-  launch(tiled_product<T, A, B, Out>, product_launch(a.count, b.count), stream, a, b, accumulate,
-         out_MN);
+void enqueue_product(const A& a, const B& b, bool accumulate, Out* out_MN, Stream stream,
+                     std::int64_t stretches = 1) {
+  const auto cut = ProductCut::of<T>(a.count, b.count, a.depth, stretches);
+  const auto kernel = a.has_whole_packs() && b.has_whole_packs()
+                          ? tiled_product<T, true, A, B, Out>
+                          : tiled_product<T, false, A, B, Out>;
+  launch(kernel, cut.launch(stretches), stream, a, b, cut, accumulate, out_MN);
 }
 
 /// out (+)= the sum of the products of all stretches, in order; `count` elements each.
@@ -113,25 +239,12 @@ void enqueue_product_in_stretches(const A& a, const B& b, std::int64_t stretches
   if (stretches == 1) return enqueue_product<T>(a, b, accumulate, out_MN, stream);
   constexpr unsigned threads = 256;
   auto* products = reinterpret_cast<float*>(workspace.data());
-  launch(tiled_product<T, A, B, float>, product_launch(a.count, b.count, stretches), stream, a, b,
-         false, products);
+  enqueue_product<T>(a, b, false, products, stream, stretches);
   LaunchShape shape;
   shape.blocks_x = static_cast<unsigned>(ceil_divide(a.count * b.count, threads));
   shape.threads = threads;
   launch(add_products<Out>, shape, stream, products, stretches, a.count * b.count, accumulate,
          out_MN);
 }
-
-/// A factor whose elements lie at regular distances.
-template <class T>
-struct StoredMatrix {
-  const T* data;
-  std::int64_t count, index_stride, depth, inner_stride;
-  __device__ T at(std::int64_t index, std::int64_t inner) const {
-    return index < count && inner < depth ? data[index * index_stride + inner * inner_stride]
-                                          : from_float<T>(0.F);
-  }
-  __device__ bool is_inner_contiguous() const { return inner_stride == 1; }
-};
 
 }  // namespace fourfold::kernels::cuda

@@ -101,6 +101,19 @@ struct IndexContiguous {
   int stride;
 
   __device__ T at(int index, int inner) const { return data[inner * stride + index]; }
+  __device__ WarpFactor<T> factor(int index, int inner) const {
+    WarpFactor<T> factor;
+    if constexpr (sizeof(T) == 2) {
+      const FragmentPlace place = place_by_rows(lane_index());
+      load_matrices_transposed(data + (inner + place.row) * stride + index + place.column,
+                               factor.words);
+    } else {
+      for (int t = 0; t < 2; ++t)
+        for (int i = 0; i < 4; ++i)
+          factor.values[t][i] = at(index + row_of(i), inner + 8 * t + column_of(i));
+    }
+    return factor;
+  }
   __device__ void second_factors(int index, int inner, std::uint32_t (&words)[4]) const {
     const FragmentPlace place = place_by_columns(lane_index());
     load_matrices_transposed(data + (inner + place.row) * stride + index + place.column, words);
@@ -162,9 +175,9 @@ __device__ void add_step(const WarpFactor<float> (&a)[row_tiles], const B<float>
 }
 
 /// sums += a b with a (16 row_tiles, depth) in shared memory; depth is a multiple of 16.
-template <int depth, int row_tiles, int tiles, class T, template <class> class B>
-__device__ void add_product(const InnerContiguous<T>& a, const B<T>& b,
-                            WarpSums<tiles> (&sums)[row_tiles]) {
+template <int depth, int row_tiles, int tiles, class T, template <class> class A,
+          template <class> class B>
+__device__ void add_product(const A<T>& a, const B<T>& b, WarpSums<tiles> (&sums)[row_tiles]) {
   [[maybe_unused]] constexpr int steps_at_once = sizeof(T) == 2 ? depth / 16 : 1;
 #pragma unroll steps_at_once
   for (int inner = 0; inner < depth; inner += 16) {
