@@ -58,14 +58,14 @@ foreach(package CUDNN NCCL CUDNNFrontend)
     string(APPEND cuda_state "\n               without ${${package}_PROBLEM}")
   endif()
 endforeach()
-# Attention by cuDNN takes both the library and the headers, which also call nvrtc, for kernels that are not used here.
+# Attention and convolutions by cuDNN take both the library and the headers, which also call nvrtc, for kernels that are not used here.
 set(fourfold_cudnn "")
-set(fourfold_without cudnn_attention.cpp) # of two files that offer the same, the one that is left out
+set(fourfold_without "cudnn_(attention|convolution).cpp") # of files that offer the same, those that are left out
 if(CUDNN_FOUND AND CUDNNFrontend_FOUND AND TARGET CUDA::nvrtc)
   set(fourfold_cudnn CUDNN::cudnn CUDNN::frontend CUDA::nvrtc)
   set(fourfold_without no_cudnn.cpp)
 else()
-  string(APPEND cuda_state "\n               attention by own kernels alone: that by cuDNN needs cuDNN, cudnn-frontend and nvrtc")
+  string(APPEND cuda_state "\n               attention and convolutions by own kernels alone: those by cuDNN need cuDNN, cudnn-frontend and nvrtc")
 endif()
 if(CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})

@@ -106,13 +106,7 @@ void add_line(machine::KernelTable& table, const measure::Call& call, const Time
 measure::DeviceKernels allowed_kernels(const measure::DeviceKernels& kernels,
                                        const machine::Target& target) {
   measure::DeviceKernels allowed = kernels;
-  allowed.choosing.implementations = [=](const kernels::Problem& problem) {
-    std::vector<std::string> names = kernels.choosing.implementations(problem);
-    std::erase_if(names, [&](const std::string& name) {
-      return target.fits && !target.fits(name, problem.op, problem.shapes, problem.dtype);
-    });
-    return names;
-  };
+  allowed.choosing = measure::allowed_by(target, kernels.choosing);
   return allowed;
 }
 

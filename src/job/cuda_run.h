@@ -30,13 +30,13 @@ std::optional<machine::Target> cuda_target(CudaKernels kernels,
 /// the build.
 std::vector<std::string> cuda_implementations(const std::string& row, DType dtype);
 
-/// Lines of a table for the products among a run's problems: those that are known, and those that
-/// are measured now, on the device of that number, within so many seconds. What would take more
-/// than half of its free memory has none. Errors: UserError(environment) where the device does not
-/// answer.
+/// Lines of a table for the products and convolutions among a run's problems: those that are known,
+/// and those that are measured now, on the device of that number, within so many seconds, among the
+/// kernels that the target may have. What would take more than half of its free memory has none.
+/// Errors: UserError(environment) where the device does not answer.
 std::vector<machine::KernelTable::Line> time_cuda_kernels(
     int device, const std::vector<machine::KernelTable::Line>& known,
-    const std::vector<kernels::Problem>& problems, double seconds);
+    const std::vector<kernels::Problem>& problems, const machine::Target& target, double seconds);
 
 /// How tensors pass between ranks that are processes.
 enum class Between : std::uint8_t {

@@ -12,6 +12,7 @@
 #include "base/stopwatch.h"
 #include "base/units.h"
 #include "job/build_info.h"
+#include "job/cuda_parts.h"
 #include "job/cuda_run.h"
 #include "job/kernel_table.h"
 #include "kernels/cpu/target.h"
@@ -56,8 +57,14 @@ std::string one_line(const std::string& text) {
 std::string machine_of_kernels(const Preparation& run) {
   std::string machine = owner_of_table(run);
   if (is_on_gpu(run)) {
-    for (const std::string& name : cuda_implementations(machine::product_row(), DType::bf16))
-      machine += format(", {}", name);
+    for (const op::Op& row : op::all_rows())
+      if (op::work_class(row) == op::WorkClass::product)
+        for (const std::string& name :
+             cuda_implementations(std::string(op::name(row)), DType::bf16))
+          machine += format(", {} by {}", op::name(row), name);
+    for (const machine::CudaLibrary& library : cuda_libraries())
+      machine += format(", {} {}", library.name, library.loaded);
+    if (!run.config().deterministic) machine += ", kernels of any order";
     return machine;
   }
   machine += format(", {} cores", host_facts().cores_online);
@@ -156,8 +163,9 @@ std::vector<KernelTable::Line> lines_of_step(const Preparation& run,
                                              const std::vector<KernelTable::Line>& known,
                                              const KernelSources& sources) {
   const std::vector<kernels::Problem> problems = problems_of(run);
-  return is_on_gpu(run) ? time_cuda_kernels(sources.gpu, known, problems, sources.limit_s)
-                        : measure::time_kernels(known, problems, run.target(), sources.limit_s);
+  return is_on_gpu(run)
+             ? time_cuda_kernels(sources.gpu, known, problems, run.target(), sources.limit_s)
+             : measure::time_kernels(known, problems, run.target(), sources.limit_s);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // with a matrix of patches. Letters as in op/pictures.h.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 
 #include "kernels/on_device.h"
@@ -17,6 +18,7 @@ struct ConvolutionSizes {
   std::int64_t pixels() const { return samples * height * width; }
   std::int64_t places() const { return samples * rows * columns; }
   std::int64_t taps() const { return kernel_height * kernel_width; }
+  auto operator<=>(const ConvolutionSizes&) const = default;
 };
 
 inline ConvolutionSizes convolution_sizes(const Shape& x, const Shape& weight, const Shape& y,

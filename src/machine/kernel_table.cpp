@@ -17,39 +17,53 @@ namespace {
 constexpr const char* remedy = "write a new table with `fourfold bench kernels CONFIG -o FILE`";
 
 /// Rows that lines may be about: products of matrices, and what is like them but for a line of its
-/// own form.
+/// own form, convolutions and, on a device, attention.
 struct Rows {
-  std::vector<std::string> products, cpu, device;
+  std::vector<std::string> products, convolutions, cpu, device;
 };
 const Rows& rows() {
   static const Rows made = [] {
     Rows rows;
-    for (const op::Op& row : op::all_rows())
-      if (op::product_of(row)) rows.products.emplace_back(op::name(row));
-    rows.cpu = rows.device = rows.products;
+    std::vector<std::string> cores;
     for (const op::Op& row : op::all_rows()) {
-      if (is_row_of_cpu(row) && !op::product_of(row)) rows.cpu.emplace_back(op::name(row));
-      if (op::work_class(row) == op::WorkClass::core) rows.device.emplace_back(op::name(row));
+      const std::string name(op::name(row));
+      if (op::product_of(row))
+        rows.products.push_back(name);
+      else if (op::work_class(row) == op::WorkClass::product)
+        rows.convolutions.push_back(name);
+      else if (op::work_class(row) == op::WorkClass::core)
+        cores.push_back(name);
     }
+    rows.cpu = rows.products;
+    rows.cpu.insert(rows.cpu.end(), rows.convolutions.begin(), rows.convolutions.end());
+    rows.device = rows.cpu;
+    rows.device.insert(rows.device.end(), cores.begin(), cores.end());
     return rows;
   }();
   return made;
 }
 
-/// True for a product, and for a chain of rows that begins with one.
-bool is_product(const std::string& op) {
+/// True for a chain of known rows, or one of them alone, that begins with one of `first`.
+bool begins_with(const std::string& op, const std::vector<std::string>& first) {
   static const std::vector<op::Op> known = op::all_rows();
   const std::vector<std::string_view> names = op::names_of_chain(op);
-  return std::ranges::find(rows().products, names[0]) != rows().products.end() &&
+  return std::ranges::find(first, names[0]) != first.end() &&
          std::ranges::all_of(names, [](std::string_view name) {
            return std::ranges::find(known, name, op::name) != known.end();
          });
 }
+bool is_product(const std::string& op) {
+  return begins_with(op, rows().products);
+}
+bool is_convolution(const std::string& op) {
+  return begins_with(op, rows().convolutions);
+}
 
-/// The name of one of the rows, or of a chain that begins with a product.
+/// The name of one of the rows, or of a chain that begins with a product or a convolution.
 std::string row(MapReader& reader, const std::vector<std::string>& rows) {
   std::string op = reader.text("op");
-  if (std::find(rows.begin(), rows.end(), op) == rows.end() && !is_product(op))
+  if (std::find(rows.begin(), rows.end(), op) == rows.end() && !is_product(op) &&
+      !is_convolution(op))
     reader.wrong("op", format("{}, or a chain of rows after a product", join(rows, ", ")));
   return op;
 }
@@ -145,6 +159,7 @@ Choice choice_of(const KernelTable::Line& line) {
   choice.dtype = line.dtype;
   choice.implementation = line.implementation;
   choice.shapes = line.shapes;
+  if (!line.shapes.empty()) choice.workspace_bytes = line.workspace_bytes;
   if (!is_product(line.op)) return choice;
   choice.layout = line.layout;
   choice.max_m = line.m;

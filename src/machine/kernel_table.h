@@ -14,6 +14,9 @@
 //   - chains of rows that begin with a product, with the scratch that it was measured with:
 //     {op: contract+add_bias&gelu, dtype: bf16, ..., by: cublaslt/2, gflops: 512, workspace:
 //     4194304}
+//   - convolutions as above, also with the bias after them, with their scratch:
+//     {op: convolution+add_bias, dtype: bf16, threads: 1, shapes: 8x32x32x64 64x3x3x64 64
+//     8x32x32x64, by: cudnn/1, gflops: 420000, workspace: 1024}
 //   - attention of any shape that the implementation has:
 //     {op: attention, dtype: bf16, threads: 1, by: cudnn, gflops: 402000}
 #pragma once

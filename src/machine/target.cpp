@@ -23,9 +23,12 @@ std::optional<std::int64_t> measured_workspace(const std::vector<Choice>& choice
                                                op::Shapes all, DType dtype) {
   const ProductSizes problem = product_sizes(op, all);
   const auto is_of_it = [&](const Choice& choice) {
-    return choice.workspace_bytes && choice.implementation == implementation &&
-           choice.op == op::name(op) && choice.dtype == dtype && choice.layout == problem.layout &&
-           choice.max_m == problem.m && choice.max_n == problem.n && choice.max_k == problem.k;
+    if (!choice.workspace_bytes || choice.implementation != implementation ||
+        choice.op != op::name(op) || choice.dtype != dtype)
+      return false;
+    if (!choice.shapes.empty()) return std::ranges::equal(choice.shapes, all);
+    return choice.layout == problem.layout && choice.max_m == problem.m &&
+           choice.max_n == problem.n && choice.max_k == problem.k;
   };
   const auto place = std::find_if(choices.begin(), choices.end(), is_of_it);
   return place == choices.end() ? std::nullopt : place->workspace_bytes;

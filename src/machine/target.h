@@ -25,8 +25,8 @@ struct Choice {
   std::int64_t max_n = std::numeric_limits<std::int64_t>::max();
   std::int64_t max_k = std::numeric_limits<std::int64_t>::max();
   std::string implementation;
-  /// Scratch that it was measured with, for products of exactly max_m, max_n and max_k; none: what
-  /// the backend says.
+  /// Scratch that it was measured with, for products of exactly max_m, max_n and max_k, or for
+  /// these very shapes; none: what the backend says.
   std::optional<std::int64_t> workspace_bytes = {};
   std::vector<Shape> shapes = {};  // of all operands; empty: any
   bool operator==(const Choice&) const = default;
@@ -66,8 +66,8 @@ ProductSizes product_sizes(const op::Op& op, op::Shapes all);
 /// True if the target wants a list of rows, or a chain.
 bool fuses(const Target& target, std::string_view name);
 
-/// The scratch of the first line that was measured for just this product by `implementation`; none
-/// where no line was.
+/// The scratch of the first line that was measured for just this product or convolution by
+/// `implementation`; none where no line was.
 std::optional<std::int64_t> measured_workspace(const std::vector<Choice>& choices,
                                                std::string_view implementation, const op::Op& op,
                                                op::Shapes all, DType dtype);

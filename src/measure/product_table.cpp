@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <tuple>
+#include <utility>
 
 #include "base/error.h"
 
@@ -20,6 +21,18 @@ Timed fastest(const kernels::Problem& problem, const std::vector<std::string>& n
       best = {name, seconds};
   }
   return best;
+}
+
+Choosing allowed_by(const machine::Target& target, Choosing choosing) {
+  choosing.implementations = [fits = target.fits, all = std::move(choosing.implementations)](
+                                 const kernels::Problem& problem) {
+    std::vector<std::string> names = all(problem);
+    std::erase_if(names, [&](const std::string& name) {
+      return fits && !fits(name, problem.op, problem.shapes, problem.dtype);
+    });
+    return names;
+  };
+  return choosing;
 }
 
 namespace {
@@ -96,7 +109,7 @@ std::vector<Line> table_lines_until(const std::function<bool()>& is_over,
       }
       place = lines.insert(lines.end(), line);
     }
-    if (choosing.workspace_bytes && op::product_of(problem.op))
+    if (choosing.workspace_bytes && (is_convolution || op::product_of(problem.op)))
       place->workspace_bytes = std::max(place->workspace_bytes.value_or(0),
                                         choosing.workspace_bytes(problem, place->implementation));
   }

@@ -37,15 +37,18 @@ struct Choosing {
       workspace_bytes;
 };
 
+/// The same without the implementations that the target may not have.
+Choosing allowed_by(const machine::Target& target, Choosing choosing);
+
 /// The line that decides for this very problem; null where there is none.
 const machine::KernelTable::Line* find_line(const std::vector<machine::KernelTable::Line>& lines,
                                             const kernels::Problem& problem);
 
 /// A line for each different product among the problems (op, type, layout and sizes), one for each
 /// convolution that several compute (op, type and shapes), and one for each kind of attention and
-/// type, that of the first problem; others are passed over. Products
-/// that only a table does not tell apart (one that adds, one with another type of its result) are
-/// timed once and get the scratch of the hungriest.
+/// type, that of the first problem; others are passed over. Products and convolutions that only a
+/// table does not tell apart (one that adds, one with another type of its result) are timed once
+/// and get the scratch of the hungriest.
 std::vector<machine::KernelTable::Line> table_lines(const std::vector<kernels::Problem>& problems,
                                                     const Choosing& choosing);
 

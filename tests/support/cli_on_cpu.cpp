@@ -159,9 +159,9 @@ std::vector<std::string> cuda_implementations(const std::string& row, DType dtyp
 
 std::vector<machine::KernelTable::Line> time_cuda_kernels(
     int, const std::vector<machine::KernelTable::Line>& known,
-    const std::vector<kernels::Problem>& problems, double seconds) {
+    const std::vector<kernels::Problem>& problems, const machine::Target& target, double seconds) {
   test::CountingDevice device;
-  return measure::cuda::time_device_kernels(device, known, problems,
+  return measure::cuda::time_device_kernels(device, known, problems, target,
                                             test::fake_cuda().free_bytes / 2, seconds);
 }
 

@@ -97,10 +97,11 @@ std::vector<std::string> cuda_implementations(const std::string& row, DType dtyp
 
 std::vector<machine::KernelTable::Line> time_cuda_kernels(
     int device, const std::vector<machine::KernelTable::Line>& known,
-    const std::vector<kernels::Problem>& problems, double seconds) {
+    const std::vector<kernels::Problem>& problems, const machine::Target& target, double seconds) {
   const std::int64_t free_bytes = cuda_free_memory_bytes(device).value_or(0);
   const auto opened = measure::cuda::open_device(device);
-  return measure::cuda::time_device_kernels(*opened, known, problems, free_bytes / 2, seconds);
+  return measure::cuda::time_device_kernels(*opened, known, problems, target, free_bytes / 2,
+                                            seconds);
 }
 
 std::unique_ptr<run::Backend> make_cuda_backend(int device, comm::World* world, Between between) {

@@ -15,7 +15,7 @@ std::vector<std::string> cuda_implementations(const std::string&, DType) {
 
 std::vector<machine::KernelTable::Line> time_cuda_kernels(
     int, const std::vector<machine::KernelTable::Line>&, const std::vector<kernels::Problem>&,
-    double) {
+    const machine::Target&, double) {
   throw UserError(ExitCode::environment, machine::trouble(cuda_facts()));
 }
 

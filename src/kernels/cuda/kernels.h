@@ -21,8 +21,10 @@ using Enqueue = std::function<void(Tensors, Workspace, Stream)>;
 
 /// The kernel that `implementation` names: "own" for every op; for products, also with what follows
 /// them, "cublaslt" and "cublaslt_tf32" (f32 rounded to tf32 going in; cublaslt.h has more names).
-/// "cudnn" for attention where it fits (cudnn_attention.h). f32, and bf16 storage with sums in f32.
-/// Throws InternalError when there is no such implementation of the op.
+/// "cudnn" for attention where it fits (cudnn_attention.h) and for convolutions
+/// (cudnn_convolution.h has more names), "cublaslt" for convolutions that are products too. f32,
+/// and bf16 storage with sums in f32. Throws InternalError when there is no such implementation of
+/// the op.
 Enqueue prepare(std::string_view implementation, const Problem& problem);
 
 /// "own" alone, which needs none of CUDA's libraries; bytes of its workspace, 16-byte aligned.

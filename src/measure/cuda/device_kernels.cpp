@@ -61,19 +61,22 @@ DeviceKernels device_kernels(BenchDevice& device, FloatProducts floats, double s
 
 std::vector<machine::KernelTable::Line> time_device_kernels(
     BenchDevice& device, const std::vector<machine::KernelTable::Line>& known,
-    const std::vector<kernels::Problem>& problems, std::int64_t most_bytes, double seconds) {
+    const std::vector<kernels::Problem>& problems, const machine::Target& target,
+    std::int64_t most_bytes, double seconds) {
   // Five samples of a millisecond; the kernels before have warmed the GPU up.
   constexpr double each_s = 5 * sample_s, warm_s = sample_s;
   std::vector<kernels::Problem> products;
   for (const kernels::Problem& problem : problems)
-    if (op::product_of(problem.op) && operand_bytes(problem) <= most_bytes)
+    if (op::work_class(problem.op) == op::WorkClass::product &&
+        operand_bytes(problem) <= most_bytes)
       products.push_back(problem);
   const bool knows_all = std::ranges::all_of(
       products, [&](const auto& problem) { return find_line(known, problem) != nullptr; });
   const Stopwatch watch;
   if (!knows_all) copy_bytes_per_s(device, warm_up_s);  // clocks rise meanwhile
-  return table_lines_until([&] { return watch.seconds() >= seconds; }, known, products,
-                           choosing_on(device, FloatProducts::full, each_s, warm_s));
+  return table_lines_until(
+      [&] { return watch.seconds() >= seconds; }, known, products,
+      allowed_by(target, choosing_on(device, FloatProducts::full, each_s, warm_s)));
 }
 
 }  // namespace fourfold::measure::cuda

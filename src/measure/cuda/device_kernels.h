@@ -18,12 +18,13 @@ using kernels::cuda::FloatProducts;
 DeviceKernels device_kernels(BenchDevice& device, FloatProducts floats, double seconds,
                              const machine::PeakRates& peak);
 
-/// Lines of a table for the products among the problems: those that are known, and those that are
-/// measured now, until `seconds` are over. A product whose operands take more than `most_bytes` has
-/// none. Products of f32 are not rounded to tf32. Memory for operands is given back with the
-/// device.
+/// Lines of a table for the products and convolutions among the problems: those that are known, and
+/// those that are measured now, until `seconds` are over, among the kernels that the target may
+/// have. One whose operands take more than `most_bytes` has none. f32 is not rounded to tf32.
+/// Memory for operands is given back with the device.
 std::vector<machine::KernelTable::Line> time_device_kernels(
     BenchDevice& device, const std::vector<machine::KernelTable::Line>& known,
-    const std::vector<kernels::Problem>& problems, std::int64_t most_bytes, double seconds);
+    const std::vector<kernels::Problem>& problems, const machine::Target& target,
+    std::int64_t most_bytes, double seconds);
 
 }  // namespace fourfold::measure::cuda

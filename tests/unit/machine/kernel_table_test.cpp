@@ -192,6 +192,25 @@ TEST(DeviceKernelTable, scratch_is_that_of_just_the_product_that_was_measured) {
       << "a line without";
 }
 
+TEST(DeviceKernelTable, a_convolution_has_a_line_with_its_scratch_also_with_the_bias_after_it) {
+  const op::Op row = op::chain_of({{op::Convolution{1, 1}, {0, 1, 3}}, {op::AddBias{}, {3, 2, 3}}});
+  const std::vector<Shape> shapes = {{8, 32, 32, 64}, {64, 3, 3, 64}, {64}, {8, 32, 32, 64}};
+  KernelTable table = device_table();
+  table.lines = {
+      {DType::bf16, 1, "", 0, 0, 0, "cublaslt/2", 333, std::string(op::name(row)), 512, shapes}};
+  const std::string text = to_text(table);
+  expect_part(text,
+              "op: convolution+add_bias, dtype: bf16, threads: 1, shapes: 8x32x32x64 "
+              "64x3x3x64 64 8x32x32x64, by: cublaslt/2, gflops: 333, workspace: 512");
+  EXPECT_EQ(read_kernel_table(text, "t.yaml", known), table);
+  const auto choices = device_choices_of(table, "t.yaml", table.device);
+  EXPECT_EQ(measured_workspace(choices, "cublaslt/2", row, shapes, DType::bf16), 512);
+  EXPECT_EQ(measured_workspace(choices, "cublaslt", row, shapes, DType::bf16), std::nullopt);
+  std::vector<Shape> other = shapes;
+  other[0][0] = other[3][0] = 4;
+  EXPECT_EQ(measured_workspace(choices, "cublaslt/2", row, other, DType::bf16), std::nullopt);
+}
+
 TEST(DeviceKernelTable, one_for_the_other_kind_is_told_as_that_and_not_by_its_names) {
   // In a program without CUDA the names of a GPU's kernels are not known.
   const KernelTable of_device =

@@ -107,6 +107,31 @@ TEST(ProductTable, takes_known_lines_with_more_scratch_and_begins_no_new_one_whe
   EXPECT_EQ(timed, 1);
 }
 
+TEST(ProductTable, has_the_scratch_of_a_convolution_and_only_what_the_target_may_have) {
+  const Shape x{2, 8, 8, 16}, weight{16, 3, 3, 16};
+  const kernels::Problem problem{op::Convolution{1, 1}, DType::bf16, {x, weight, x}};
+  const Choosing choosing{
+      .implementations =
+          [](const kernels::Problem&) {
+            return std::vector<std::string>{"cudnn_fast", "cudnn", "own"};
+          },
+      .time = [](const kernels::Problem&,
+                 const std::string& name) { return name == "cudnn_fast" ? 1. : 2.; },
+      .workspace_bytes = [](const kernels::Problem&,
+                            const std::string& name) { return name == "cudnn" ? 100 : 7; }};
+  const auto line_for = [&](const machine::Target& target) {
+    return table_lines({problem}, allowed_by(target, choosing)).at(0);
+  };
+  EXPECT_EQ(line_for({}).implementation, "cudnn_fast");
+  EXPECT_EQ(line_for({}).workspace_bytes, 7);
+  machine::Target repeatable;
+  repeatable.fits = [](const std::string& name, const op::Op&, op::Shapes, DType) {
+    return name != "cudnn_fast";
+  };
+  EXPECT_EQ(line_for(repeatable).implementation, "cudnn");
+  EXPECT_EQ(line_for(repeatable).workspace_bytes, 100);
+}
+
 TEST(ProductTable, has_a_line_without_sizes_for_attention_and_one_for_its_gradient) {
   const auto attention = [](std::int64_t time) {
     return kernels::Problem{

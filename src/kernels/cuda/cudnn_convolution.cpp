@@ -1,0 +1,267 @@
+// cuDNN's graph API through cudnn-frontend: one graph for each form of a convolution, of which the
+// library proposes several plans, best first. https://docs.nvidia.com/deeplearning/cudnn/frontend,
+// "Convolutions". Its dims are (B, C, H, W) and (O, C, I, J), whatever lies in memory; strides say
+// that channels lie last.
+#include "kernels/cuda/cudnn_convolution.h"
+
+#include <cudnn_frontend.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "kernels/cuda/check.h"
+
+namespace fourfold::kernels::cuda::cudnn {
+namespace {
+
+namespace fe = cudnn_frontend;
+using cublaslt::Precision;
+using fe::graph::Graph;
+using fe::graph::Tensor_attributes;
+using Kind = ConvolutionForm::Kind;
+using TensorPtr = std::shared_ptr<Tensor_attributes>;
+
+/// The first version whose kernels are asked for: 9.0, as cudnnGetVersion counts.
+constexpr std::size_t least_version = 90000;
+
+/// No plan may take more: as much as an arena can spare beside what a step keeps.
+constexpr std::int64_t most_workspace_bytes = std::int64_t{256} << 20;
+
+// Where CUDA itself has failed, a lost GPU say, the library's words mislead.
+void check(cudnnStatus_t status, const char* call) {
+  if (status == CUDNN_STATUS_SUCCESS) return;
+  check_cuda(cudaGetLastError(), call);
+  fail_internal(format("{} succeeds; cuDNN says: {}", call, cudnnGetErrorString(status)));
+}
+
+void check(fe::error_t error, const char* what) {
+  if (!error.is_bad()) return;
+  check_cuda(cudaGetLastError(), what);
+  fail_internal(format("{}; cuDNN says: {}", what, error.get_message()));
+}
+
+/// Names of tensors in a graph.
+enum Id : std::int64_t { first = 1, second, bias, out };
+
+fe::DataType_t type_of(DType dtype) {
+  return dtype == DType::bf16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::FLOAT;
+}
+
+/// Dims in cuDNN's order and their strides, channels last.
+struct Place {
+  std::vector<std::int64_t> dims, strides;
+
+  static Place of(std::int64_t count, std::int64_t rows, std::int64_t columns,
+                  std::int64_t channels) {
+    return {{count, channels, rows, columns},
+            {rows * columns * channels, 1, columns * channels, channels}};
+  }
+};
+
+/// Writes down the tensors of one graph.
+class Builder {
+ public:
+  explicit Builder(const ConvolutionForm& form)
+      : form_(form), sizes_(form.sizes), graph_(std::make_shared<Graph>()) {
+    graph_->set_io_data_type(type_of(form.in))
+        .set_intermediate_data_type(fe::DataType_t::FLOAT)
+        .set_compute_data_type(fe::DataType_t::FLOAT);
+  }
+
+  std::shared_ptr<Graph> graph() {
+    TensorPtr result;
+    if (form_.kind == Kind::forward) {
+      result = graph_->conv_fprop(tensor(first, x()), tensor(second, weight()),
+                                  as_told(fe::graph::Conv_fprop_attributes()));
+      if (form_.adds_bias) {
+        describe(*result, y());
+        result =
+            graph_->pointwise(result, tensor(bias, Place::of(1, 1, 1, sizes_.outputs)),
+                              fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD));
+      }
+      describe(*result, y());
+    } else if (form_.kind == Kind::x_gradient) {
+      result = graph_->conv_dgrad(tensor(first, y()), tensor(second, weight()),
+                                  as_told(fe::graph::Conv_dgrad_attributes()));
+      describe(*result, x());
+    } else {
+      result = graph_->conv_wgrad(tensor(second, y()), tensor(first, x()),
+                                  as_told(fe::graph::Conv_wgrad_attributes()));
+      describe(*result, weight());
+    }
+    result->set_uid(out).set_output(true).set_data_type(type_of(form_.out));
+    return graph_;
+  }
+
+ private:
+  Place x() const {
+    return Place::of(sizes_.samples, sizes_.height, sizes_.width, sizes_.channels);
+  }
+  Place y() const { return Place::of(sizes_.samples, sizes_.rows, sizes_.columns, sizes_.outputs); }
+  Place weight() const {
+    return Place::of(sizes_.outputs, sizes_.kernel_height, sizes_.kernel_width, sizes_.channels);
+  }
+  static void describe(Tensor_attributes& tensor, const Place& place) {
+    tensor.set_dim(place.dims).set_stride(place.strides);
+  }
+  TensorPtr tensor(Id id, const Place& place) {
+    Tensor_attributes tensor;
+    describe(tensor, place);
+    return graph_->tensor(tensor.set_uid(id));
+  }
+  template <class Settings>
+  Settings as_told(Settings settings) const {
+    return settings.set_padding({sizes_.padding, sizes_.padding})
+        .set_stride({sizes_.stride, sizes_.stride})
+        .set_dilation({1, 1});
+  }
+
+  ConvolutionForm form_;
+  ConvolutionSizes sizes_;
+  std::shared_ptr<Graph> graph_;
+};
+
+/// What no plan may do: sum in less than f32, or compute in another domain whose errors are not
+/// those of sums of products. In full precision f32 is not rounded going in, as tensor cores do.
+std::vector<fe::NumericalNote_t> refused(const ConvolutionForm& form,
+                                         const ConvolutionMethod& method) {
+  using Note = fe::NumericalNote_t;
+  std::vector<Note> notes = {Note::REDUCED_PRECISION_REDUCTION, Note::FFT, Note::WINOGRAD_TILE_6x6,
+                             Note::WINOGRAD_TILE_13x13};
+  if (method.order == Order::fixed) notes.push_back(Note::NONDETERMINISTIC);
+  if (form.in == DType::f32 && method.precision == Precision::full) {
+    notes.push_back(Note::TENSOR_CORE);
+    notes.push_back(Note::DOWN_CONVERT_INPUTS);
+  }
+  return notes;
+}
+
+/// The plans of a graph that were built so far, in the order of the library's proposals.
+struct Plans {
+  std::shared_ptr<Graph> graph;  // null where cuDNN has none
+  std::int64_t proposed = 0, looked_at = 0;
+  std::vector<std::int64_t> built = {};  // their places among the proposals
+};
+
+/// What was built so far, and the handle that runs it. Building takes tenths of a second, and a
+/// program has the same convolution in several micro-batches.
+class Library {
+ public:
+  static Library& instance() {
+    static Library& library = *new Library;  // never destroyed: at exit the driver may be gone
+    return library;
+  }
+
+  /// A graph and which of its plans; the last where there are fewer. Null where there is none.
+  std::pair<std::shared_ptr<Graph>, std::int64_t> find(const ConvolutionForm& form,
+                                                       const ConvolutionMethod& method) {
+    const std::lock_guard lock(mutex_);
+    Plans* const plans = plans_of(form, method);
+    if (plans == nullptr) return {};
+    build(*plans, method.candidate + 1);
+    if (plans->built.empty()) return {};
+    const auto last = static_cast<int>(plans->built.size()) - 1;
+    return {plans->graph, plans->built[static_cast<std::size_t>(std::min(method.candidate, last))]};
+  }
+  int count(const ConvolutionForm& form, const ConvolutionMethod& method) {
+    const std::lock_guard lock(mutex_);
+    Plans* const plans = plans_of(form, method);
+    if (plans == nullptr) return 0;
+    build(*plans, max_convolution_candidates);
+    return static_cast<int>(plans->built.size());
+  }
+
+  /// `memory` is used up: the frontend adds pointers of its own to it.
+  void run(const Graph& graph, std::int64_t plan, std::unordered_map<std::int64_t, void*> memory,
+           void* workspace, Stream stream) {
+    const std::lock_guard lock(mutex_);
+    check(cudnnSetStream(handle_, stream), "cudnnSetStream");
+    check(graph.execute_plan_at_index(handle_, memory, workspace, plan), "a convolution runs");
+  }
+
+ private:
+  Library() = default;
+
+  /// Null without a device, and with a library that is too old.
+  cudnnHandle_t handle() {
+    if (handle_ == nullptr && cudnnGetVersion() >= least_version &&
+        cudnnCreate(&handle_) != CUDNN_STATUS_SUCCESS)
+      handle_ = nullptr;
+    return handle_;
+  }
+
+  Plans* plans_of(const ConvolutionForm& form, const ConvolutionMethod& method) {
+    if (handle() == nullptr) return nullptr;
+    const auto [place, is_new] = plans_.try_emplace({form, method.precision, method.order});
+    if (is_new) place->second = propose(form, method);
+    return place->second.graph == nullptr ? nullptr : &place->second;
+  }
+
+  Plans propose(const ConvolutionForm& form, const ConvolutionMethod& method) {
+    std::shared_ptr<Graph> graph = Builder(form).graph();
+    // What works for more shapes follows the proposals of the heuristics.
+    if (graph->validate().is_bad() || graph->build_operation_graph(handle_).is_bad() ||
+        graph->create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}).is_bad())
+      return {};
+    graph->deselect_workspace_greater_than(most_workspace_bytes);
+    graph->deselect_numeric_notes(refused(form, method));
+    const std::int64_t proposed = graph->get_execution_plan_count();
+    return {std::move(graph), proposed};
+  }
+
+  /// Builds plans until there are `wanted`, or none is left.
+  void build(Plans& plans, int wanted) {
+    for (; plans.looked_at < plans.proposed && static_cast<int>(plans.built.size()) < wanted;
+         ++plans.looked_at)
+      if (plans.graph->build_plan_at_index(handle_, plans.looked_at).is_good())
+        plans.built.push_back(plans.looked_at);
+  }
+
+  std::mutex mutex_;
+  cudnnHandle_t handle_ = nullptr;
+  std::map<std::tuple<ConvolutionForm, Precision, Order>, Plans> plans_;
+};
+
+class Call {
+ public:
+  Call(std::shared_ptr<Graph> graph, std::int64_t plan) : graph_(std::move(graph)), plan_(plan) {}
+
+  void operator()(const void* first_data, const void* second_data, const void* bias_data,
+                  void* out_data, Workspace workspace, Stream stream) const {
+    // The frontend takes what it only reads without `const`.
+    std::unordered_map<std::int64_t, void*> memory = {{first, const_cast<void*>(first_data)},
+                                                      {second, const_cast<void*>(second_data)},
+                                                      {out, out_data}};
+    if (bias_data != nullptr) memory[bias] = const_cast<void*>(bias_data);
+    Library::instance().run(*graph_, plan_, std::move(memory), workspace.data(), stream);
+  }
+
+ private:
+  std::shared_ptr<Graph> graph_;
+  std::int64_t plan_;
+};
+
+}  // namespace
+
+std::optional<LibraryConvolution> find_convolution(const ConvolutionForm& form,
+                                                   const ConvolutionMethod& method) {
+  auto [graph, plan] = Library::instance().find(form, method);
+  if (graph == nullptr) return std::nullopt;
+  std::int64_t bytes = 0;
+  check(graph->get_workspace_size_plan_at_index(plan, bytes), "a plan has a workspace");
+  return LibraryConvolution{Call(std::move(graph), plan), bytes};
+}
+
+int count_convolutions(const ConvolutionForm& form, const ConvolutionMethod& method) {
+  return Library::instance().count(form, method);
+}
+
+}  // namespace fourfold::kernels::cuda::cudnn
