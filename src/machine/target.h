@@ -53,6 +53,8 @@ struct Target {
   /// those of another leave idle of the device, at their ends and between them. An H200 loses by
   /// it: a product takes all of its multiprocessors, and all kernels share one cache.
   int compute_streams = 1;
+  /// The most elements that a head may have in its kernels of attention; none: any number.
+  std::optional<std::int64_t> most_head_width = {};
 };
 
 /// What the table compares: m, n, k and layout of a product; ops without one fit any line that

@@ -243,6 +243,13 @@ std::vector<Case> attention_cases() {
                                   AttentionSizes{2, 137, 1, 100}, AttentionSizes{1, 90, 1, 256},
                                   AttentionSizes{1, 133, 1, 33}})
     add_cases(cases, "large", s, {});
+  // Heads that several warps share: of one token, of more than a block of rows; of each width that
+  // kernels are made for, and such as do not fill it, or 16 bytes.
+  for (const AttentionSizes& s : {AttentionSizes{1, 1, 1, 384}, AttentionSizes{1, 67, 1, 512},
+                                  AttentionSizes{2, 35, 1, 312}, AttentionSizes{1, 33, 2, 261}})
+    add_cases(cases, "split", s, {.causal = s.width != 512});
+  add_cases(cases, "split", {1, 40, 1, 264}, {.rate = 0.2, .causal = false});
+  add_cases(cases, "split", {1, 70, 1, 392}, {0.2, documents_of(1, 70, {3, 20, 40})});
   add_cases(cases, "large", {1, 150, 1, 72}, {0.2});
   add_cases(cases, "large", {1, 290, 1, 16}, {0.2, documents_of(1, 290, {140, 3, 64, 70})});
   for (const AttentionSizes& s : {AttentionSizes{1, 1, 1, 1}, AttentionSizes{2, 7, 3, 5},
@@ -259,7 +266,9 @@ std::vector<Case> attention_cases() {
   }
   for (const auto& [s, position, positions] :
        {std::tuple{AttentionSizes{1, 1, 1, 1}, 0, 1}, std::tuple{AttentionSizes{2, 1, 3, 5}, 6, 9},
-        std::tuple{AttentionSizes{1, 50, 4, 32}, 20, 80}})
+        std::tuple{AttentionSizes{1, 50, 4, 32}, 20, 80},
+        std::tuple{AttentionSizes{1, 3, 2, 384}, 7, 11},
+        std::tuple{AttentionSizes{1, 2, 1, 509}, 0, 5}})
     cases.push_back({"continued",
                      op::AttentionCached{positions},
                      {qkv_of(s), scalar(position)},

@@ -1,6 +1,7 @@
 // Attention on the device; op::Attention says what it computes. No T x T tensor: each warp
 // keeps 16 or 32 queries and goes through the keys tile by tile with a running softmax (Dao 2023,
 // arXiv:2307.08691; Milakov, Gimelshein 2018, arXiv:1805.02867). Probabilities stay in registers.
+// Heads of more than 256 elements are split between two warps.
 #include <limits>
 
 #include "kernels/cuda/attention.cuh"
@@ -104,12 +105,15 @@ __global__ void __launch_bounds__(Tiling::threads)
     attention(AttentionTensors<T> of, AttentionSizes sizes, float scale, Dropout dropout) {
   begin_kernel();
   constexpr int keys = Tiling::tile_rows, row_tiles = Tiling::row_tiles;
-  constexpr int stride = Tiling::row_stride;
+  constexpr int stride = Tiling::row_stride, parts = Tiling::parts;
+  constexpr int columns = Tiling::width / parts;
   T* const query_rows = reinterpret_cast<T*>(dynamic_shared());
   T* const key_tile = query_rows + Tiling::own_elements;
   T* const value_tile = key_tile + Tiling::tile_elements;
-  const int warp_row = 16 * row_tiles * warp_index();
-  T* const own = query_rows + warp_row * stride;
+  float* const part_scores = reinterpret_cast<float*>(value_tile + Tiling::tile_elements);
+  const int warp_row = 16 * row_tiles * (warp_index() / parts);
+  const int first_column = columns * (warp_index() % parts);
+  T* const own = query_rows + warp_row * stride + first_column;
 
   const int tiles = sizes.tiles(Tiling::own_rows);
   const BlockHead at(sizes, tiles);
@@ -133,17 +137,19 @@ __global__ void __launch_bounds__(Tiling::threads)
   load_part(1, begin, key_tile);
   wait_for_copies<0>();
   __syncthreads();
-  RunningSoftmax<row_tiles, Tiling::width / 8> softmax;
+  RunningSoftmax<row_tiles, columns / 8> softmax;
   for (int first_key = begin; first_key < end; first_key += keys) {
     load_part(2, first_key, value_tile);
     const Stretch tile{first_key, keys};
-    const bool sees = visible.some(queries, tile);
+    // All warps come to the barrier at which parts are summed.
+    const bool sees = parts > 1 || visible.some(queries, tile);
     WarpFactor<T> probabilities[row_tiles][keys / 16] = {};
     if (sees) {
       kept.template decide<row_tiles, keys / 8>(queries.first, first_key, true);
       WarpSums<keys / 8> scores[row_tiles];
-      add_product<Tiling::width>(InnerContiguous<T>{own, stride},
-                                 InnerContiguous<T>{key_tile, stride}, scores);
+      add_product<columns>(InnerContiguous<T>{own, stride},
+                           InnerContiguous<T>{key_tile + first_column, stride}, scores);
+      if constexpr (parts > 1) sum_over_parts<parts>(scores, part_scores);
       if (!visible.all(queries, tile))
         for_each_score(scores, [&](float& score, int rows, int of_8, int i) {
           if (!visible(queries.first + 16 * rows + row_of(i), first_key + 8 * of_8 + column_of(i)))
@@ -159,7 +165,8 @@ __global__ void __launch_bounds__(Tiling::threads)
     wait_for_copies<0>();
     __syncthreads();  // values are here, keys are no longer read
     if (first_key + keys < end) load_part(1, first_key + keys, key_tile);
-    if (sees) add_product(probabilities, IndexContiguous<T>{value_tile, stride}, softmax.y);
+    if (sees)
+      add_product(probabilities, IndexContiguous<T>{value_tile + first_column, stride}, softmax.y);
     wait_for_copies<0>();
     __syncthreads();  // keys are here, values are no longer read
   }
@@ -170,10 +177,10 @@ __global__ void __launch_bounds__(Tiling::threads)
     for (int half = 0; half < 2; ++half) {
       const int query = queries.first + 16 * rows + row_of(2 * half);
       const float lse = softmax.finish(rows, half, scale);
-      if (lane_index() % 4 == 0 && query < visible.time)
+      if (lane_index() % 4 == 0 && first_column == 0 && query < visible.time)
         of.lse[sizes.lse(at.sample, at.head) + query] = lse;
     }
-  store_rows(softmax.y, queries.first, 0, sizes.y_row(), sizes, of.aligned, stride, own,
+  store_rows(softmax.y, queries.first, first_column, sizes.y_row(), sizes, of.aligned, stride, own,
              of.y + sizes.y(at.sample, at.head));
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/attention_tiling.h"
 #include "kernels/cuda/dropout.cuh"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/reduce.cuh"
@@ -52,11 +53,13 @@ struct BlockHead {
 /// Calls use(width) with the smallest width that heads of `width` fit into, as a constant.
 template <class Use>
 auto for_head_width(std::int64_t width, Use&& use) {
-  require(width >= 1 && width <= 256, "attention on CUDA has heads of at most 256 elements");
+  require(width >= 1 && width <= most_head_width, "attention has heads that kernels take");
   if (width <= 32) return use(std::integral_constant<int, 32>{});
   if (width <= 64) return use(std::integral_constant<int, 64>{});
   if (width <= 128) return use(std::integral_constant<int, 128>{});
-  return use(std::integral_constant<int, 256>{});
+  if (width <= 256) return use(std::integral_constant<int, 256>{});
+  if (width <= 384) return use(std::integral_constant<int, 384>{});
+  return use(std::integral_constant<int, most_head_width>{});
 }
 
 /// Rows first ... first + count - 1 of a head into shared memory, where they are after
@@ -261,6 +264,33 @@ template <class Combine>
 __device__ float row_reduce(float value, Combine combine) {
   value = combine(value, shuffle_xor(value, 1));
   return combine(value, shuffle_xor(value, 2));
+}
+
+/// The sums of `parts` neighbouring warps that share rows become the sum over all of them, added in
+/// one order. All warps of the block come here; `shared` has room for the sums of each, which
+/// nobody reads any more when they come the next time.
+template <int parts, int row_tiles, int tiles>
+__device__ void sum_over_parts(WarpSums<tiles> (&sums)[row_tiles], float* shared) {
+  constexpr int count = row_tiles * tiles * 4;  // sums of a lane
+  const auto place = [&](int warp, int rows, int tile, int i) -> float& {
+    return shared[(warp * count + (rows * tiles + tile) * 4 + i) * warp_lanes + lane_index()];
+  };
+#pragma unroll
+  for (int rows = 0; rows < row_tiles; ++rows)
+#pragma unroll
+    for (int tile = 0; tile < tiles; ++tile)
+      for (int i = 0; i < 4; ++i) place(warp_index(), rows, tile, i) = sums[rows].sum[tile][i];
+  __syncthreads();
+  const int first_warp = warp_index() / parts * parts;
+#pragma unroll
+  for (int rows = 0; rows < row_tiles; ++rows)
+#pragma unroll
+    for (int tile = 0; tile < tiles; ++tile)
+      for (int i = 0; i < 4; ++i) {
+        float sum = place(first_warp, rows, tile, i);
+        for (int part = 1; part < parts; ++part) sum += place(first_warp + part, rows, tile, i);
+        sums[rows].sum[tile][i] = sum;
+      }
 }
 
 /// launch(kernel of what is dropped, shape, stream, arguments..., dropout).

@@ -110,13 +110,17 @@ __global__ void __launch_bounds__(Tiling::threads)
   constexpr bool owns_queries = own == Own::queries;
   constexpr int width = Tiling::width, others = Tiling::tile_rows, stride = Tiling::row_stride;
   constexpr int row_tiles = Tiling::row_tiles, chunk = Tiling::chunk;
-  constexpr int columns = width / Tiling::parts;
+  constexpr int columns = width / Tiling::parts, buffers = Tiling::buffers;
+  constexpr int score_parts = Tiling::score_parts, score_columns = width / score_parts;
+  static_assert(score_parts == 1 || chunk == others, "parts are read before the next tile's");
   T* const own_score = reinterpret_cast<T*>(dynamic_shared());  // q or k
   T* const own_value = own_score + Tiling::own_elements;        // y_grad or v
-  T* const tiles = own_value + Tiling::own_elements;  // of k and v, or q and y_grad; twice
-  float* const facts = reinterpret_cast<float*>(tiles + 4 * Tiling::tile_elements);
+  T* const tiles = own_value + Tiling::own_elements;            // of k and v, or q and y_grad
+  float* const facts = reinterpret_cast<float*>(tiles + 2 * buffers * Tiling::tile_elements);
+  float* const part_scores = facts + 2 * buffers * others;
   const int warp_row = 16 * row_tiles * (warp_index() / Tiling::parts);
   const int first_column = columns * (warp_index() % Tiling::parts);
+  const int first_score_column = score_columns * (warp_index() % score_parts);
 
   const int own_tiles = sizes.tiles(Tiling::own_rows);
   const BlockHead at(sizes, own_tiles);
@@ -157,25 +161,37 @@ __global__ void __launch_bounds__(Tiling::threads)
   const QueryFacts<own, Tiling> fact(of.lse + at_lse, of.mean + at_lse, own_rows.first,
                                      visible.time, facts);
   int buffer = 0;
-  for (int first_other = begin; first_other < end; first_other += others, buffer ^= 1) {
+  for (int first_other = begin; first_other < end; first_other += others, buffer ^= buffers - 1) {
+    if (buffers == 1 && first_other > begin) {
+      __syncthreads();  // the tile before is no longer read
+      load_others(first_other, buffer);
+    }
     wait_for_copies<0>();
     __syncthreads();  // this tile is here, the one before is no longer read
-    if (first_other + others < end) load_others(first_other + others, buffer ^ 1);
+    if (buffers == 2 && first_other + others < end) load_others(first_other + others, buffer ^ 1);
     const T* const tile = tiles + 2 * buffer * Tiling::tile_elements;
 #pragma unroll 1
     for (int first = 0; first < others; first += chunk) {
       const Stretch other_rows{first_other + first, chunk};
       const Stretch& of_queries = owns_queries ? own_rows : other_rows;
       const Stretch& of_keys = owns_queries ? other_rows : own_rows;
-      if (!visible.some(of_queries, of_keys)) continue;
+      // All warps come to the barrier at which parts are summed.
+      if (score_parts == 1 && !visible.some(of_queries, of_keys)) continue;
       const T* const other_score = tile + first * stride;
       const T* const other_value = other_score + Tiling::tile_elements;
       kept.template decide<row_tiles, chunk / 8>(own_rows.first, other_rows.first, owns_queries);
       WarpSums<chunk / 8> scores[row_tiles], value_products[row_tiles];
-      add_product<width>(InnerContiguous<T>{own_score + warp_row * stride, stride},
-                         InnerContiguous<T>{other_score, stride}, scores);
-      add_product<width>(InnerContiguous<T>{own_value + warp_row * stride, stride},
-                         InnerContiguous<T>{other_value, stride}, value_products);
+      const int own_corner = warp_row * stride + first_score_column;
+      add_product<score_columns>(InnerContiguous<T>{own_score + own_corner, stride},
+                                 InnerContiguous<T>{other_score + first_score_column, stride},
+                                 scores);
+      add_product<score_columns>(InnerContiguous<T>{own_value + own_corner, stride},
+                                 InnerContiguous<T>{other_value + first_score_column, stride},
+                                 value_products);
+      if constexpr (score_parts > 1) {
+        sum_over_parts<score_parts>(scores, part_scores);
+        sum_over_parts<score_parts>(value_products, part_scores + Tiling::score_elements / 2);
+      }
       const bool all = visible.all(of_queries, of_keys);
 #pragma unroll
       for (int tile_of_8 = 0; tile_of_8 < chunk / 8; ++tile_of_8)

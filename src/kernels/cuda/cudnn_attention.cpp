@@ -48,7 +48,8 @@ using Memory = std::unordered_map<std::int64_t, void*>;
 /// Writes down the tensors of one graph.
 class Builder {
  public:
-  explicit Builder(const AttentionFormat& form) : form_(form), graph_(std::make_shared<Graph>()) {
+  Builder(const AttentionFormat& form, bool is_causal)
+      : form_(form), is_causal_(is_causal), graph_(std::make_shared<Graph>()) {
     graph_->set_io_data_type(fe::DataType_t::BFLOAT16)
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
         .set_compute_data_type(fe::DataType_t::FLOAT);
@@ -56,7 +57,7 @@ class Builder {
 
   std::shared_ptr<Graph> forward() {
     const auto settings =
-        causal(fe::graph::SDPA_attributes().set_name("attention").set_generate_stats(true));
+        with_mask(fe::graph::SDPA_attributes().set_name("attention").set_generate_stats(true));
     auto [out, stats] = graph_->sdpa(part(query), part(key), part(value), settings);
     describe(*out, y, form_.dims(), form_.y_strides()).set_output(true);
     describe(*stats, lse, form_.lse_dims(), form_.lse_strides())
@@ -66,9 +67,9 @@ class Builder {
   }
 
   std::shared_ptr<Graph> backward(Order order) {
-    const auto settings = causal(fe::graph::SDPA_backward_attributes()
-                                     .set_name("attention_gradient")
-                                     .set_deterministic_algorithm(order == Order::fixed));
+    const auto settings = with_mask(fe::graph::SDPA_backward_attributes()
+                                        .set_name("attention_gradient")
+                                        .set_deterministic_algorithm(order == Order::fixed));
     Tensor_attributes stats;
     describe(stats, lse, form_.lse_dims(), form_.lse_strides())
         .set_data_type(fe::DataType_t::FLOAT);
@@ -81,10 +82,11 @@ class Builder {
 
  private:
   template <class Settings>
-  Settings causal(Settings settings) const {
+  Settings with_mask(Settings settings) const {
+    settings.set_attn_scale(static_cast<float>(form_.scale()));
+    if (!is_causal_) return settings;
     return settings.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT)
-        .set_diagonal_band_right_bound(0)
-        .set_attn_scale(static_cast<float>(form_.scale()));
+        .set_diagonal_band_right_bound(0);
   }
   static Tensor_attributes& describe(Tensor_attributes& tensor, Id id,
                                      const AttentionFormat::Strides& dims,
@@ -103,6 +105,7 @@ class Builder {
   }
 
   AttentionFormat form_;
+  bool is_causal_;
   std::shared_ptr<Graph> graph_;
 };
 
@@ -124,11 +127,14 @@ class Library {
   Built find(const Problem& problem, Order order) {
     const std::lock_guard lock(mutex_);
     if (handle() == nullptr) return {};
-    const bool is_forward = std::holds_alternative<op::Attention>(problem.op);
+    const auto* forward = std::get_if<op::Attention>(&problem.op);
+    const bool is_forward = forward != nullptr;
+    const bool is_causal =
+        is_forward ? forward->causal : std::get<op::AttentionGradient>(problem.op).causal;
     const AttentionFormat form(problem.shapes[0]);
-    Builder builder(form);
-    const auto [place, is_new] =
-        built_.try_emplace({is_forward, order, form.batch, form.time, form.heads, form.width});
+    Builder builder(form, is_causal);
+    const auto [place, is_new] = built_.try_emplace(
+        {is_forward, is_causal, order, form.batch, form.time, form.heads, form.width});
     if (is_new) place->second = build(is_forward ? builder.forward() : builder.backward(order));
     return place->second;
   }
@@ -159,7 +165,8 @@ class Library {
 
   std::mutex mutex_;
   cudnnHandle_t handle_ = nullptr;
-  std::map<std::tuple<bool, Order, std::int64_t, std::int64_t, std::int64_t, std::int64_t>, Built>
+  std::map<std::tuple<bool, bool, Order, std::int64_t, std::int64_t, std::int64_t, std::int64_t>,
+           Built>
       built_;
 };
 

@@ -7,11 +7,16 @@
 namespace fourfold::kernels::cuda::cudnn {
 namespace {
 
+/// Up to 256 for both passes since compute capability 9.0, before it 128 for the gradient: "Support
+/// Matrix" of https://docs.nvidia.com/deeplearning/cudnn/frontend, "Attention". Where the version
+/// or the device has less, building the graph says so.
+constexpr std::int64_t most_width = 256;
+
 template <class AttentionOp>
 bool fits(const AttentionOp& op, const Problem& problem) {
   const std::int64_t width = problem.shapes[0].back();
-  return problem.dtype == DType::bf16 && op.rate == 0 && op.causal && !op.documents &&
-         width % 8 == 0 && width <= 128;
+  return problem.dtype == DType::bf16 && op.rate == 0 && !op.documents && width % 8 == 0 &&
+         width <= most_width;
 }
 
 /// In the workspace of the gradient, cudnn-frontend puts a float for each token and head before

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "kernels/cuda/attention_tiling.h"
 #include "kernels/cuda/cublaslt.h"
 #include "kernels/cuda/cudnn_convolution.h"
 #include "kernels/cuda/kernels.h"
@@ -110,7 +111,8 @@ machine::Target with_choices(std::vector<machine::Choice> choices, std::vector<s
                 return computes(attention, implementation,
                                 {op, dtype, {all.begin(), all.end()}, 1});
               },
-          .fusions = std::move(fusions)};
+          .fusions = std::move(fusions),
+          .most_head_width = most_head_width};
 }
 
 std::string library_product(DType dtype, FloatProducts products) {

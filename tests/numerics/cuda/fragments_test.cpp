@@ -57,7 +57,7 @@ TEST(CudaEmulatedFragments, conflicts_are_counted_as_the_hardware_has_them) {
 }
 
 TEST(CudaEmulatedFragments, of_bf16_are_loaded_without_bank_conflicts) {
-  for (const int width : {32, 64, 128, 256}) {
+  for (const int width : {32, 64, 128, 256, 384, 512}) {
     const int stride = shared_stride(width, 2);
     EXPECT_EQ(conflicts(addresses_of(stride, 2, place_by_columns), 16), 1) << width;
     EXPECT_EQ(conflicts(addresses_of(stride, 2, place_by_rows), 16), 1) << width;
@@ -67,7 +67,7 @@ TEST(CudaEmulatedFragments, of_bf16_are_loaded_without_bank_conflicts) {
 }
 
 TEST(CudaEmulatedFragments, of_f32_and_sums_meet_no_bank_twice) {
-  for (const int width : {32, 64, 128, 256}) {
+  for (const int width : {32, 64, 128, 256, 384, 512}) {
     const int stride = shared_stride(width, 4), half_stride = shared_stride(width, 2);
     const auto first_of_pair = [](int lane) { return place_of_sum(lane, 0); };
     EXPECT_EQ(conflicts(addresses_of(half_stride, 2, first_of_pair), 4), 1) << "bf16 pairs";
@@ -96,15 +96,19 @@ template <class Use>
 void for_each_tiling(Use&& use) {
   use(ForwardTiling<2, 32>{}), use(ForwardTiling<2, 64>{});
   use(ForwardTiling<2, 128>{}), use(ForwardTiling<2, 256>{});
+  use(ForwardTiling<2, 384>{}), use(ForwardTiling<2, 512>{});
   use(ForwardTiling<4, 32>{}), use(ForwardTiling<4, 64>{});
   use(ForwardTiling<4, 128>{}), use(ForwardTiling<4, 256>{});
+  use(ForwardTiling<4, 384>{}), use(ForwardTiling<4, 512>{});
 }
 template <class Use>
 void for_each_gradient_tiling(Use&& use) {
   use(GradientTiling<2, 32>{}), use(GradientTiling<2, 64>{});
   use(GradientTiling<2, 128>{}), use(GradientTiling<2, 256>{});
+  use(GradientTiling<2, 384>{}), use(GradientTiling<2, 512>{});
   use(GradientTiling<4, 32>{}), use(GradientTiling<4, 64>{});
   use(GradientTiling<4, 128>{}), use(GradientTiling<4, 256>{});
+  use(GradientTiling<4, 384>{}), use(GradientTiling<4, 512>{});
 }
 
 // CUDA programming guide, technical specifications: largest shared memory of a block on compute
@@ -113,8 +117,11 @@ constexpr std::size_t most_on_80 = 163 << 10, most_on_89 = 99 << 10;
 
 TEST(CudaEmulatedTiling, fits_into_a_block_s_shared_memory) {
   for_each_tiling([]<class Tiling>(Tiling) {
-    EXPECT_LE(Tiling::shared_bytes, most_on_89) << Tiling::width;
+    EXPECT_LE(Tiling::shared_bytes, Tiling::width <= 384 ? most_on_89 : most_on_80)
+        << Tiling::width;
     EXPECT_EQ(Tiling::tile_rows % 16, 0);
+    EXPECT_EQ(Tiling::width / Tiling::parts % 16, 0);
+    EXPECT_LE(Tiling::row_tiles * Tiling::width / Tiling::parts / 8 * 4, 128) << "registers of y";
   });
   for_each_gradient_tiling([]<class Tiling>(Tiling) {
     EXPECT_LE(Tiling::shared_bytes, most_on_80) << Tiling::width;
@@ -130,6 +137,9 @@ TEST(CudaEmulatedTiling, of_gradients_has_whole_tiles_and_chunks) {
     EXPECT_EQ(Tiling::tile_rows % Tiling::chunk, 0);
     EXPECT_EQ(Tiling::own_rows % Tiling::tile_rows, 0) << "blocks of keys begin with a tile";
     EXPECT_EQ(Tiling::width / Tiling::parts % 16, 0);
+    EXPECT_EQ(Tiling::width / Tiling::score_parts % 16, 0);
+    EXPECT_LE(2 * Tiling::row_tiles * Tiling::width / Tiling::parts / 8 * 4, 128)
+        << "registers of two gradients";
     EXPECT_LE(Tiling::row_tiles * Tiling::chunk / 8 * 4, 64) << "bits for dropped scores";
   });
 }

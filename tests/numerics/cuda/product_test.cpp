@@ -140,8 +140,13 @@ TEST(CudaEmulatedAttention, is_asked_of_cudnn_in_bf16_without_dropout_and_docume
   EXPECT_TRUE(fits({}, 128, DType::bf16));
   EXPECT_FALSE(fits({}, 64, DType::f32));
   EXPECT_FALSE(fits({}, 60, DType::bf16));
-  EXPECT_FALSE(fits({}, 256, DType::bf16));
-  op::Attention drops, documents;
+  EXPECT_TRUE(fits({}, 256, DType::bf16));
+  EXPECT_FALSE(fits({}, 264, DType::bf16));
+  op::Attention drops, documents, of_all_tokens;
+  of_all_tokens.causal = false;
+  EXPECT_TRUE(fits(of_all_tokens, 64, DType::bf16));
+  EXPECT_TRUE(fits(of_all_tokens, 208, DType::bf16));
+  EXPECT_FALSE(fits(of_all_tokens, 384, DType::bf16));
   drops.rate = 0.1;
   documents.documents = true;
   EXPECT_FALSE(fits(drops, 64, DType::bf16));
@@ -204,6 +209,28 @@ TEST(CudaEmulatedAttention, has_kernels_of_any_order_only_where_they_are_asked_f
   EXPECT_EQ(names(AttentionBy::own), (Names{"own"}));
   EXPECT_EQ(names(AttentionBy::cudnn), (Names{"cudnn", "own"}));
   EXPECT_EQ(names(AttentionBy::cudnn_fast), (Names{"cudnn_fast", "cudnn", "own"}));
+}
+
+TEST(CudaEmulatedAttention, of_pictures_is_cudnn_s_and_that_of_wide_heads_our_own) {
+  using kernels::cuda::AttentionBy;
+  const machine::Target target =
+      kernels::cuda::target(kernels::cuda::FloatProducts::full, AttentionBy::cudnn);
+  const auto chosen = [&](std::int64_t tokens, std::int64_t width) {
+    const Shape qkv{2, tokens, 3, 4, width}, y{2, tokens, 4, width}, lse{2, 4, tokens};
+    op::Attention forward;
+    op::AttentionGradient gradient;
+    forward.causal = gradient.causal = false;
+    const std::vector<Shape> of_forward{qkv, y, lse}, of_gradient{qkv, y, lse, y, qkv};
+    return std::pair(machine::choose(target, forward, of_forward, DType::bf16),
+                     machine::choose(target, gradient, of_gradient, DType::bf16));
+  };
+  for (const std::int64_t tokens : {64, 256})
+    for (const auto& [width, name] :
+         {std::pair{64, "cudnn"}, {208, "cudnn"}, {256, "cudnn"}, {384, "own"}, {512, "own"}}) {
+      EXPECT_EQ(chosen(tokens, width).first, name) << width;
+      EXPECT_EQ(chosen(tokens, width).second, name) << width;
+    }
+  EXPECT_EQ(target.most_head_width, 512);
 }
 
 TEST(CudaEmulatedWorkspace, of_a_library_begins_at_256_bytes_and_has_what_it_asked_for) {
