@@ -19,14 +19,23 @@ UNBOUNDED_S = 1e6  # days: as long as it takes
 
 @dataclasses.dataclass
 class Subject:
-    """Workloads and their titles, what rows of Fourfold set, flags of PyTorch's, and what half an hour allows."""
+    """Workloads and their titles, what rows of Fourfold set, flags of PyTorch's, and what half an hour allows. A workload that has
+    a `network` is one on pictures."""
 
     about: str
     workloads: dict
     titles: dict
     ours: dict
     peers: dict
+    on_pictures: dict  # flags of PyTorch's rows for networks on pictures
     half_hour: dict  # (rounds, peers) by workload
+
+    def ours_of(self, w):
+        """The rows of Fourfold: pictures pass through no stream of residuals that has a type of its own."""
+        return {key: own for key, own in self.ours.items() if "network" not in w or "precision.residual" not in own}
+
+    def peers_of(self, w):
+        return self.on_pictures if "network" in w else self.peers
 
 
 def arguments(subject, words=None):
@@ -37,7 +46,7 @@ def arguments(subject, words=None):
     p.add_argument("--no-peer", dest="peers", action="store_const", const="", help="Fourfold alone")
     p.add_argument("--within", type=float, metavar="SECONDS", help="ends, with what was done, within this time")
     p.add_argument("--half-hour", action="store_true",
-                   help="for a GPU that is lent for half an hour: 3 rounds of 124m beside `compiled`, 2 of 1.5b beside `blocks`, "
+                   help="for a GPU that is lent for half an hour: 3 rounds beside `compiled`, of 1.5b 2 beside `blocks`, "
                    f"within {HALF_HOUR_S} s for each workload, unless another option says otherwise")  # fmt: skip
     p.add_argument("--candidate", action="append", default=[], metavar="NAME=KEY:VALUE[,KEY:VALUE...]",
                    help="a further row of Fourfold with these settings, in the same rounds; a KEY in capitals is a variable of "
@@ -90,8 +99,13 @@ def planned(subject, options, candidates):
         rounds = rounds if options.rounds is None else options.rounds
         if rounds < 1:
             fail("--rounds starts at 1")
-        programs = [*ours, *candidates, *chosen("--peers", wanted if options.peers is None else options.peers, subject.peers)]
-        plan.append(Measured(name, subject.workloads[name], Rounds({key: [] for key in programs}, rounds), titles,
+        w = subject.workloads[name]
+        rows_of_ours = [key for key in ours if key in subject.ours_of(w)]
+        if not rows_of_ours and not candidates:
+            fail(f"--only-ours leaves no row of {name}; choose of {', '.join(subject.ours_of(w))}")
+        asked = chosen("--peers", wanted if options.peers is None else options.peers, subject.peers)
+        programs = [*rows_of_ours, *candidates, *chosen(f"--peers of {name}", ",".join(asked), subject.peers_of(w))]
+        plan.append(Measured(name, w, Rounds({key: [] for key in programs}, rounds), titles,
                              why_not="not yet" if "ours" in ours else "the row `ours` was left out"))  # fmt: skip
     return plan
 
@@ -152,7 +166,7 @@ def main(subject):
     if any(map(Measured.peers, plan)):
         require_torch(python, options.device, start.most_s("look"))
     with tempfile.TemporaryDirectory() as scratch:
-        bench = gpu_steps.Bench(options.binary, python, options, {**subject.ours, **candidates}, subject.peers, scratch, write)
+        bench = gpu_steps.Bench(options.binary, python, options, {**subject.ours, **candidates}, subject.peers_of, scratch, write)
         for place, measured in enumerate(plan):
             now_s = time.monotonic()
             gpu_steps.measure(bench, measured, Allowed(now_s + (start.ends_s - now_s) / (len(plan) - place)))

@@ -3,8 +3,9 @@ import dataclasses
 import re
 import statistics
 
+import gpt_shapes
+import picture_shapes
 import results
-from gpt_shapes import loss_tolerance
 from rounds import Rounds
 
 OURS, EARLY, WIDE = "ours", "early", "wide"
@@ -77,7 +78,9 @@ def ceiling(text):
 
 
 def model_flops(w):
-    """Of a step, as Narayanan et al. 2021 (arXiv:2104.04473, eq. 3) count them without recomputation."""
+    """Of a step; of a GPT as Narayanan et al. 2021 (arXiv:2104.04473, eq. 3) count them without recomputation."""
+    if "network" in w:
+        return picture_shapes.model_flops(w)
     b, s, l, h, v = w["batch"], w["length"], w["layers"], w["hidden"], w["vocab"]
     return 72 * b * s * l * h * h * (1 + s / (6 * h) + v / (12 * l * h))
 
@@ -133,10 +136,11 @@ def wrong_answers(measured):
     """What is wrong with the first losses: kernels that begin early change no bit, a stream in another type little, and another
     program's random weights as little as they do."""
     rounds, found = measured.rounds, []
+    shapes = picture_shapes if "network" in measured.w else gpt_shapes
     known = [key for key, samples in rounds.samples.items() if samples]
     for key in known if OURS in known else ():
         one, ours = rounds.first_loss(key), rounds.first_loss(OURS)
-        most = loss_tolerance(measured.w) if measured.is_peer(key) else 0 if key == EARLY else STREAMS
+        most = shapes.loss_tolerance(measured.w) if measured.is_peer(key) else 0 if key == EARLY else STREAMS
         if not abs(one - ours) <= most * abs(ours):
             found.append(f"the first loss of `{measured.who(key)}` is {one}, and {ours} of Fourfold")
     return found
@@ -151,9 +155,11 @@ def step_figures(measured, key, peak_flops_per_s):
     if not done:
         return {"step_ms": None, **counted}
     flops_per_s = model_flops(w) / rounds.median_s(key)
+    names = {"times_as_fast": OURS} if "network" in w else {"times_as_fast": OURS, "times_as_fast_with_fp32_stream": WIDE}
     beside = {name: rounds.ratio(key, own) if measured.is_peer(key) or key in measured.titles else None
-              for name, own in (("times_as_fast", OURS), ("times_as_fast_with_fp32_stream", WIDE))}  # fmt: skip
-    return {"step_ms": rounds.step_ms(key), "tokens_per_s": w["batch"] * w["length"] / rounds.median_s(key), **beside,
+              for name, own in names.items()}  # fmt: skip
+    items, count = ("pictures", w["batch"]) if "network" in w else ("tokens", w["batch"] * w["length"])
+    return {"step_ms": rounds.step_ms(key), f"{items}_per_s": count / rounds.median_s(key), **beside,
             "TFLOP_per_s": flops_per_s / 1e12, "MFU_%": peak_flops_per_s and 100 * flops_per_s / peak_flops_per_s,
             "memory_GiB": rounds.peak_bytes(key) / 2**30, **counted}  # fmt: skip
 
@@ -187,8 +193,9 @@ def rows(all_measured, titles, limit, command):
         return results.row(table, limit.text(), command, note, of, figures)
 
     for measured in all_measured:
+        table = "Training steps on pictures beside PyTorch's" if "network" in measured.w else "Training steps beside PyTorch's"
         for key in measured.rounds.samples:
-            yield row("Training steps beside PyTorch's", {"workload": titles[measured.name], "program": measured.who(key)},
+            yield row(table, {"workload": titles[measured.name], "program": measured.who(key)},
                       step_figures(measured, key, limit.peak_flops_per_s))  # fmt: skip
     for measured in all_measured:
         for remark in measured.remarks:

@@ -6,9 +6,10 @@ import dataclasses
 import os
 import subprocess
 
+import gpt_shapes
 import gpu_rows
 import peers
-from gpt_shapes import settings_of
+import picture_shapes
 from processes import Stopped, end_group, output_of
 from rounds import take_turns_within
 
@@ -21,13 +22,21 @@ class Bench:
     python: str
     options: argparse.Namespace
     own: dict  # what is set for each row of Fourfold, by name: keys of a configuration, and in capitals variables
-    flags: dict  # of PyTorch's rows, by name
+    flags_of: object  # a function: the flags of PyTorch's rows by name, for a workload
     scratch: str
     write: object  # a function: writes all that is known by now
     extra: list = dataclasses.field(default_factory=list)  # for --set, of the workload
 
     def settings(self, w):
-        return {**settings_of(w), "run.device": self.options.device, "precision.compute": "bf16"}
+        shapes = picture_shapes if "network" in w else gpt_shapes
+        return {**shapes.settings_of(w), "run.device": self.options.device, "precision.compute": "bf16"}
+
+    def peer(self, w, name, most_s):
+        """PyTorch, ready for its first round."""
+        flags = [*self.flags_of(w)[name], f"--device={self.options.device}"]
+        if "network" not in w:
+            return peers.Torch(self.python, w, {}, flags, most_s=most_s)
+        return peers.Torch(self.python, w, {}, [*picture_shapes.words_of(w), *flags], "torch_pictures.py", most_s)
 
 
 def fourfold_round(bench, w, own, most_s):
@@ -78,8 +87,7 @@ def start_peers(bench, measured, started, allowed):
     for name in measured.peers():
         print(f"{measured.name}: starting PyTorch, {name}", flush=True)
         try:
-            most_s, flags = allowed.most_s(name), [*bench.flags[name], f"--device={bench.options.device}"]
-            started[name] = peers.Torch(bench.python, measured.w, {}, flags, most_s=most_s)
+            started[name] = bench.peer(measured.w, name, allowed.most_s(name))
             measured.version = measured.version or started[name].version()
         except Stopped as stopped:
             measured.fail(name, f"it was not ready: {stopped.reason()}")

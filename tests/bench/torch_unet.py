@@ -95,7 +95,7 @@ class Unet(nn.Module):
 
     def forward(self, x, t):
         half = self.channels // 2
-        angles = t[:, None].float() * torch.exp(-math.log(10000) * torch.arange(half) / half)
+        angles = t[:, None].float() * torch.exp(-math.log(10000) * torch.arange(half, device=t.device) / half)
         told = F.silu(self.time(torch.cat([angles.cos(), angles.sin()], dim=1)))
         h = self.first(x)
         skips = [h]

@@ -15,6 +15,7 @@ import made_up
 import gpu_plan
 import gpu_rows
 import gpu_steps
+import picture_shapes
 import results
 import rounds
 from peers import Sample
@@ -24,7 +25,8 @@ ROOT = made_up.ROOT
 with mock.patch.object(sys, "argv", ["bench-gpu"]):
     RECIPE = runpy.run_path(str(ROOT / "scripts/bench-gpu"))
 WORKLOADS = RECIPE["WORKLOADS"]
-SUBJECT = gpu_plan.Subject("", WORKLOADS, RECIPE["TITLES"], RECIPE["OURS"], RECIPE["PEERS"], RECIPE["HALF_HOUR"])
+SUBJECT = gpu_plan.Subject("", WORKLOADS, RECIPE["TITLES"], RECIPE["OURS"], RECIPE["PEERS"], RECIPE["ON_PICTURES"],
+                          RECIPE["HALF_HOUR"])  # fmt: skip
 
 COPY = """NVIDIA H200, 132 multiprocessors, 60.0 MiB of L2
 peak: bf16 989, tf32 495, fp32 67 TFLOP/s, 4.80 TB/s (NVIDIA H200 data sheet, 2024)
@@ -71,6 +73,39 @@ class Figures(unittest.TestCase):
             # GPT-2's own vocabulary of 50257; ours is padded.
             weights = layers * (12 * h * h + 13 * h) + 50257 * h + w["length"] * h + 2 * h
             self.assertEqual(round(weights / 1e6), millions)
+
+    def test_model_flops_of_pictures_are_those_of_products(self):
+        # VGG19 at 224: 19.63 billion multiplications and additions forward (Simonyan, Zisserman 2015, configuration E).
+        vgg = gpu_rows.model_flops(WORKLOADS["vgg19"])
+        self.assertAlmostEqual(vgg / (64 * 6 * 19.632e9), 1, delta=2e-3)
+        # One block of two levels by hand: no product of it is forgotten, and the picture has no gradient.
+        w = dict(network="unet", channels=4, mult=[1, 2], blocks=1, attention=[2], heads=1, side=4, classes=2, batch=3)
+
+        def conv(inputs, outputs, side):
+            return 2 * 9 * inputs * outputs * side**2
+
+        def block(inputs, outputs, side):
+            shortcut = 2 * inputs * outputs * side**2 if inputs != outputs else 0
+            return conv(inputs, outputs, side) + 2 * 16 * 2 * outputs + conv(outputs, outputs, side) + shortcut
+
+        attention = 2 * 8 * 24 * 4 + 2 * 2 * 8 * 4 * 4 + 2 * 8 * 8 * 4
+        first = conv(3, 4, 4)
+        down = block(4, 4, 4) + conv(4, 4, 2) + block(4, 8, 2) + attention
+        middle = block(8, 8, 2) + attention + block(8, 8, 2)
+        up = block(16, 8, 2) + attention + block(12, 8, 2) + attention + conv(8, 8, 4) + block(12, 4, 4) + block(8, 4, 4)
+        forward = first + 2 * 4 * 16 + 2 * 16 * 16 + down + middle + up + conv(4, 3, 4)
+        self.assertEqual(gpu_rows.model_flops(w), 3 * (3 * forward - first))
+
+    def test_networks_on_pictures_are_told_alike_to_both_programs(self):
+        for name, w in picture_shapes.WORKLOADS.items():
+            settings, words = picture_shapes.settings_of(w), picture_shapes.words_of(w)
+            self.assertEqual(settings["model.kind"], w["network"], name)
+            self.assertEqual(settings["train.steps"], w["warmup"] + w["steps"])
+            self.assertIn(str(w["batch"]), words[words.index("--batch") :][:2])
+            self.assertIn(name, picture_shapes.TITLES)
+        self.assertTrue(picture_shapes.settings_of(WORKLOADS["vgg19"])["vgg.widths"].startswith("[64, 64, pool, 128, "))
+        words = picture_shapes.words_of(WORKLOADS["unet"])
+        self.assertEqual(words[words.index("--mult") :][:5], ["--mult", "1", "2", "2", "2"])
 
     def test_a_ceiling_is_the_best_copy_beside_the_data_sheet(self):
         limit = gpu_rows.ceiling(COPY)
@@ -125,6 +160,20 @@ class Rows(unittest.TestCase):
         self.assertAlmostEqual(found["ours"]["TFLOP_per_s"], 9.89 * share)
         self.assertEqual((found["ours"]["memory_GiB"], found["compiled"]["memory_GiB"], found["ours"]["rounds"]), (20, 21.5, 3))
         self.assertIsNone(gpu_rows.step_figures(measured(), "ours", None)["MFU_%"])
+
+    def test_rows_on_pictures_count_pictures_and_have_no_stream_beside_them(self):
+        told = rounds.Rounds({"ours": samples(5, 1.0, 0.025), "compiled": samples(6, 1.1, 0.030)}, 1)
+        found = gpu_rows.Measured("unet", WORKLOADS["unet"], told)
+        figures = gpu_rows.step_figures(found, "compiled", 989e12)
+        self.assertAlmostEqual(figures["pictures_per_s"], 128 / 0.030)
+        self.assertEqual(results.rounded(figures["times_as_fast"]), [1.2, 1.2, 1.2])
+        self.assertNotIn("times_as_fast_with_fp32_stream", figures)
+        self.assertEqual(gpu_rows.wrong_answers(found), [])
+        told.samples["compiled"][0].losses[0] = 1.4
+        self.assertEqual(len(gpu_rows.wrong_answers(found)), 1)
+        tables = {row["table"] for row in gpu_rows.rows([found], RECIPE["TITLES"], gpu_rows.ceiling(COPY), "--rounds 1")}
+        self.assertIn("Training steps on pictures beside PyTorch's", tables)
+        self.assertNotIn("Training steps beside PyTorch's", tables)
 
     def test_a_row_with_fewer_rounds_says_why(self):
         cut = measured()
@@ -254,7 +303,10 @@ class Plan(unittest.TestCase):
         self.assertEqual(planned("--half-hour"), {"124m": (3, "compiled"), "1.5b": (2, "blocks")})
         self.assertEqual(planned("--half-hour", "--rounds", "7", "--no-peer", "--workloads", "1.5b"), {"1.5b": (7,)})
         self.assertEqual(planned(), {"124m": (5, "compiled"), "1.5b": (5, "compiled")})
+        self.assertEqual(planned("--half-hour", "--workloads", "unet,vgg19"), {"unet": (3, "compiled"), "vgg19": (3, "compiled")})
         self.assertLess(gpu_plan.HALF_HOUR_S, 540)
+        on_pictures = gpu_plan.planned(SUBJECT, gpu_plan.arguments(SUBJECT, ["--workloads", "unet"]), {})[0]
+        self.assertEqual([*on_pictures.rounds.samples], ["ours", "early", "compiled"])
 
 
 class Scripts(unittest.TestCase):
@@ -289,6 +341,8 @@ class Scripts(unittest.TestCase):
                             (("--candidate", "wide=A:1"), "the name wide is taken"),
                             (("--only-ours", "narrow"), "unknown narrow; choose of ours"),
                             (("--only-ours", ""), "leaves no row of Fourfold"),
+                            (("--only-ours", "wide", "--workloads", "unet"), "leaves no row of unet; choose of ours, early"),
+                            (("--peers", "blocks", "--workloads", "vgg19"), "unknown blocks; choose of compiled, autotuned, eager"),
                             (("--rounds", "0"), "--rounds starts at 1"),
                             (("--binary", sys.executable, "--within", "0"), "--within takes seconds")):
             code, _, errors = self.run_here(*words)

@@ -35,7 +35,7 @@ case "$1 $2" in
       echo '{"step_time_s": 0.030, "memory_bytes": 1073741824, "loss": 10.9}'
     done >"${BASH_REMATCH[1]}/metrics.jsonl"
     ;;
-  *torch_gpt.py*)
+  *torch_gpt.py* | *torch_pictures.py*)
     echo '{"ready": true, "torch": "2.made-up", "attention": "flash", "loss": '"$LOSS"'}'
     turn=0
     while read -r steps; do
@@ -135,6 +135,20 @@ class Cut(unittest.TestCase):
         """Until a program hangs, or the script ends."""
         while process.is_alive() and not self.sleeping():
             time.sleep(0.02)
+
+    def test_networks_on_pictures_are_measured_beside_pytorch_with_channels_last(self):
+        code = self.run_here("--workloads", "unet,vgg19", "--rounds", "1")
+        self.assertEqual(code, 0, self.page.read_text())
+        words = [words for _, words in self.calls()]
+        peers = [one for one in words if "torch_pictures.py" in one]
+        self.assertEqual(len(peers), 2)
+        self.assertIn("--network=unet --channels 128 --mult 1 2 2 2", peers[0])
+        self.assertTrue(all("--compile --bf16 --channels-last --device=cuda" in one for one in peers), peers)
+        self.assertFalse([one for one in words if "precision.residual" in one])
+        self.assertTrue([one for one in words if " train " in one and "unet.channels=128" in one and "unet.picture=[32, 32, 3]" in one])
+        rows = self.rows(table="Training steps on pictures beside PyTorch's")
+        self.assertEqual([*rows], ["Fourfold", "Fourfold, kernels begin early", "PyTorch compiled"])
+        self.assertIn("VGG19, 64 pictures of 224 x 224", self.page.read_text())
 
     def test_candidates_are_rows_in_the_same_rounds_and_unwanted_rows_are_left_out(self):
         code = self.run_here("--rounds", "2", "--only-ours", "ours", "--candidate", "tiled=CANDIDATE:7,memory.tile:a:b",
