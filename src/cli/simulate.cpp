@@ -91,6 +91,7 @@ void run(Priced& priced, const machine::Cluster& cluster, bool all_ranks) {
   priced.step.simulation = simulate::simulate(priced.job, op::ProgramKind::train, cluster, follow);
   priced.step.elapsed_s = stopwatch.seconds();
   priced.step.prediction = simulate::predict(priced.job, priced.step.simulation);
+  priced.step.by_analogy = simulate::priced_by_analogy(priced.job, priced.step.simulation, cluster);
 }
 
 void print_screen(const simulate::PricedStep& step, const machine::Cluster& cluster,

@@ -64,6 +64,8 @@ struct Device {
   double handoff_s = 0;            // until a stream goes on that an event of another one held
   double slowdown_beside_communication = 1;  // of compute while the device communicates; >= 1
   std::vector<MeasuredKernel> kernels = {};  // one an operation and type
+  std::vector<std::string> unmeasured =
+      {};  // operations of which the file says: no call was measured
   bool operator==(const Device&) const = default;
 };
 

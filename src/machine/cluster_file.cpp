@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "base/yaml.h"
 #include "machine/map_reader.h"
+#include "machine/priced_by.h"
 
 namespace fourfold::machine {
 namespace {
@@ -76,8 +77,23 @@ class ClusterReader {
     if (reader.has("kernels"))
       for (const YamlNode& kernel : reader.list("kernels"))
         device.kernels.push_back(read_kernel(kernel, device));
+    if (reader.has("unmeasured"))
+      for (const YamlNode& name : reader.list("unmeasured")) read_unmeasured(name, device);
     reader.refuse_others();
     return device;
+  }
+
+  void read_unmeasured(const YamlNode& node, Device& device) {
+    const std::vector<std::string>& known = operations_beside_products();
+    if (std::ranges::find(known, node.text) == known.end())
+      refuse(node,
+             format("unmeasured has {}, expected one of {}", node.described(), join(known, ", ")),
+             "products of matrices have their rates");
+    if (std::ranges::any_of(device.kernels,
+                            [&](const auto& kernel) { return kernel.op == node.text; }))
+      refuse(node, format("'{}' stands among the kernels that were measured", node.text),
+             "leave it out here");
+    device.unmeasured.push_back(node.text);
   }
 
   MeasuredKernel read_kernel(const YamlNode& node, const Device& device) {
@@ -305,6 +321,8 @@ std::string in_words(const Device& device) {
   for (const ComputeRate& rate : device.rates) text += in_words(rate);
   if (!device.kernels.empty()) text += "  kernels:\n";
   for (const MeasuredKernel& kernel : device.kernels) text += in_words(kernel);
+  if (!device.unmeasured.empty())
+    text += format("  unmeasured: [{}]\n", join(device.unmeasured, ", "));
   return text;
 }
 

@@ -15,6 +15,9 @@
 //         efficiency:                       # by flops of a product; default: the peak at every
 //         size
 //           - {flops: 1 GFLOP, share: 0.3}
+//     kernels: []                           # calls that were measured; default: none
+//     unmeasured: [convolution]             # operations of which no call was; default: none is
+//     said
 //   levels:                                 # innermost first; default: none, one device
 //     - name: nvlink
 //       units: 4

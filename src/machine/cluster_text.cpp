@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "machine/mesh_bandwidth.h"
+#include "machine/priced_by.h"
 
 namespace fourfold::machine {
 namespace {
@@ -93,9 +94,25 @@ std::string device_text(const Cluster& cluster) {
   return text;
 }
 
+/// Operations of which no call was measured in any type, whether or not the file says so.
+std::vector<std::string> unmeasured(const Device& device) {
+  std::vector<std::string> names = operations_beside_products();
+  std::erase_if(names, [&](const std::string& name) {
+    return std::ranges::any_of(device.kernels,
+                               [&](const MeasuredKernel& kernel) { return kernel.op == name; });
+  });
+  return names;
+}
+
+std::string unmeasured_text(const Device& device) {
+  std::string text;
+  for (const std::string& name : unmeasured(device))
+    text += format("{:<36} {:>5} {:>6}   {}\n", name, "any", "none", "1: as a product");
+  return text;
+}
+
 std::string kernels_text(const Device& device) {
-  if (device.kernels.empty()) return "";
-  std::string text = format("\n{:<36} {:>5} {:>6}   {}\n", "measured", "type", "calls",
+  std::string text = format("\n{:<36} {:>5} {:>6}   {}\n", "operation", "type", "calls",
                             "times as long as by rates");
   for (const MeasuredKernel& kernel : device.kernels) {
     std::vector<double> factors;
@@ -106,7 +123,7 @@ std::string kernels_text(const Device& device) {
                    kernel.times.size(), times_text(least),
                    factors.size() > 1 ? " to " + times_text(most) : "");
   }
-  return text;
+  return text + unmeasured_text(device);
 }
 
 std::string groups_text(const Cluster& cluster) {
@@ -160,7 +177,8 @@ Json device_json(const Device& device) {
                        {"handoff_s", device.handoff_s},
                        {"slowdown_beside_communication", device.slowdown_beside_communication},
                        {"rates", std::move(rates)},
-                       {"kernels", std::move(kernels)}});
+                       {"kernels", std::move(kernels)},
+                       {"unmeasured", Json::array_of(unmeasured(device))}});
 }
 
 }  // namespace

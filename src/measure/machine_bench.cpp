@@ -15,6 +15,7 @@
 #include "base/format.h"
 #include "base/units.h"
 #include "kernels/cpu/target.h"
+#include "machine/priced_by.h"
 #include "measure/best_rate.h"
 #include "measure/ceilings.h"
 #include "measure/instruction_time.h"
@@ -307,6 +308,9 @@ machine::Cluster cluster_of(const MachineTimes& times, const MachineBenchOptions
   for (const DType dtype : {DType::f32, DType::f64})
     device.rates.push_back(rate_of(times.products, dtype));
   device.kernels = measured_kernels(times.calls);
+  for (const std::string& op : machine::operations_beside_products())
+    if (std::ranges::find(device.kernels, op, &machine::MeasuredKernel::op) == device.kernels.end())
+      device.unmeasured.push_back(op);
   cluster.ranks_per_device = options.ranks_per_device;
   if (host_devices > 1)
     cluster.levels.push_back(level_of("host", host_devices, send_at(times, 1), 1));

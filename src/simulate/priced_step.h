@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json.h"
 #include "base/rows.h"
@@ -23,7 +24,8 @@ struct PricedStep {
   std::string_view unit = {};  // of them
   Simulation simulation = {};
   Prediction prediction = {};
-  double elapsed_s = 0;  // to simulate, from the compiled job on
+  std::vector<ByAnalogy> by_analogy = {};  // what of it nobody measured on the machine
+  double elapsed_s = 0;                    // to simulate, from the compiled job on
 };
 
 /// Machine, place, time, what most of it is, utilization (of the machine's peak, where it says

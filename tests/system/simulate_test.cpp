@@ -39,6 +39,25 @@ TEST_F(Simulated, a_step_is_a_calm_screen_that_names_the_machine_and_the_biggest
   for (const std::string& line : split(outcome.text, '\n')) EXPECT_LE(line.size(), 100U) << line;
 }
 
+TEST_F(Simulated, convolutions_that_nobody_measured_are_marked_and_measured_ones_are_not) {
+  const std::string network =
+      "configs/vgg-tiny.yaml --ranks 1 --set data.format=synthetic --set 'data.validation=\"\"' "
+      "--set vgg.num_classes=4 --set 'vgg.picture=[16, 16, 3]' --set precision.compute=bf16";
+  const Json by_analogy = *json_of(network + " --machine dgx-h200").find("by_analogy");
+  ASSERT_EQ(by_analogy.items().size(), 3U);
+  double longest_s = 1;
+  for (const Json& one : by_analogy.items()) {
+    EXPECT_TRUE(one.find("op")->as_string().starts_with("convolution"));
+    EXPECT_LE(number(one, "seconds"), longest_s);
+    longest_s = number(one, "seconds");
+  }
+  EXPECT_GT(longest_s, 0);
+  // A GPT's attention was measured on that machine, and its products have rates.
+  const std::string text = std::string(on_four_ranks) + " --set precision.compute=bf16 --machine ";
+  EXPECT_TRUE(json_of(text + "dgx-h200").find("by_analogy")->items().empty());
+  EXPECT_EQ(json_of(text + "dgx-h100").find("by_analogy")->items().size(), 2U);
+}
+
 TEST_F(Simulated, costs_are_the_step_and_shares_are_those_of_the_peak) {
   const Json json = json_of("configs/paper/gpt-80b.yaml --machine perlmutter-40gb");
   const double step_s = number(json, "step_s");

@@ -127,6 +127,22 @@ TEST(ClusterFile, every_figure_of_a_known_machine_has_its_source_on_its_line) {
   }
 }
 
+TEST(ClusterFile, operations_of_which_nothing_was_measured_are_named_once_and_are_no_others) {
+  const std::string levels = "levels:\n";
+  std::string text = small_file;
+  text.replace(text.find(levels), levels.size(),
+               "  unmeasured: [attention, convolution]\n" + levels);
+  EXPECT_EQ(parsed(text).device.unmeasured, (std::vector<std::string>{"attention", "convolution"}));
+  EXPECT_EQ(parsed(to_yaml(parsed(text))), parsed(text));
+  expect_fault(levels, "  unmeasured: [contract]\n" + levels,
+               "unmeasured has 'contract', expected one of attention, ");
+  expect_fault(levels,
+               "  kernels:\n    - {op: attention, type: f32, times: [{bytes: 1 MB, time: 1 us}]}\n"
+               "  unmeasured: [attention]\n" +
+                   levels,
+               "'attention' stands among the kernels that were measured");
+}
+
 TEST(ClusterFile, the_binary_knows_the_files_as_they_are) {
   for (const KnownCluster& known : known_clusters())
     EXPECT_EQ(known.text,

@@ -35,7 +35,22 @@ TEST(ClusterText, what_was_measured_has_a_table_and_else_none) {
   EXPECT_NE(cluster_text(small_cluster()).find("\nall_reduce           4       2      20 us"),
             std::string::npos)
       << cluster_text(small_cluster());
-  EXPECT_EQ(cluster_text(load_cluster("perlmutter-40gb")).find("measured"), std::string::npos);
+  EXPECT_EQ(cluster_text(load_cluster("perlmutter-40gb")).find("\nmeasured"), std::string::npos);
+}
+
+TEST(ClusterText, each_operation_beside_products_has_its_calls_or_none) {
+  const std::string measured = cluster_text(load_cluster("dgx-h200")),
+                    estimated = cluster_text(load_cluster("perlmutter-40gb"));
+  const std::string none = "any   none   1: as a product\n";
+  EXPECT_NE(measured.find("\nattention                             bf16      2   2.11 to 2.19\n"),
+            std::string::npos)
+      << measured;
+  EXPECT_NE(measured.find("\nconvolution                            " + none), std::string::npos);
+  EXPECT_NE(estimated.find("\nattention                              " + none), std::string::npos)
+      << estimated;
+  EXPECT_NE(
+      cluster_json(load_cluster("dgx-h200")).dump().find("\"unmeasured\":[\"attention_cached\","),
+      std::string::npos);
 }
 
 TEST(ClusterText, json_has_all_digits_in_bytes_and_seconds) {

@@ -48,6 +48,22 @@ TEST(PricedStep, says_how_many_items_a_second_are_where_that_is_known) {
   EXPECT_EQ(text_of(step_rows(step, two_levels(2, 4)), "step").find("/s"), std::string::npos);
 }
 
+TEST(PricedStep, what_is_priced_by_analogy_is_marked_in_the_rows_the_line_and_json) {
+  PricedStep step = small_step();
+  const machine::Cluster cluster = two_levels(2, 4);
+  EXPECT_EQ(text_of(step_rows(step, cluster), "by analogy"), "no such row");
+  EXPECT_EQ(sweep_line(step, cluster).find('~'), std::string::npos);
+  EXPECT_NE(to_json(step, cluster).dump().find("\"by_analogy\":[]"), std::string::npos);
+  step.by_analogy = {{"convolution", 1}, {"attention", 0.5}};
+  EXPECT_EQ(text_of(step_rows(step, cluster), "by analogy"),
+            "1.50 s of what a rank computes, priced as products of as many flops, because nobody "
+            "measured it there: convolution 1.00 s, attention 500 ms");
+  EXPECT_TRUE(text_of(step_rows(step, cluster), "step").starts_with("~2.00 s"));
+  EXPECT_NE(sweep_line(step, cluster).find(" ~2.00 s"), std::string::npos);
+  EXPECT_NE(to_json(step, cluster).dump().find("{\"op\":\"convolution\",\"seconds\":1"),
+            std::string::npos);
+}
+
 TEST(PricedStep, what_does_not_fit_is_said_in_the_row_the_line_and_json) {
   PricedStep step = small_step();
   const machine::Cluster cluster = two_levels(2, 4);
