@@ -13,7 +13,7 @@ namespace fourfold::compile {
 
 namespace {
 
-constexpr program::StreamId first_stream{std::size_t{0}};
+constexpr program::StreamId stream_of_math{std::size_t{0}};
 
 /// By instruction of another stream than the first: before which instruction of the first stream
 /// that one has waited for it, since it touches what the other or one after it on its stream wrote.
@@ -30,13 +30,13 @@ std::vector<std::size_t> first_awaited(const program::Program& program) {
     const std::size_t stream = instruction.stream.index();
     for (const program::Access& access : program::accesses(instruction)) {
       Writer& writer = writers[access.slice.buffer.index()];
-      if (instruction.stream == first_stream)
+      if (instruction.stream == stream_of_math)
         for (auto& list = open[writer.stream]; !list.empty() && list.front() <= writer.index;
              list.pop_front())
           awaited[list.front()] = i;
       if (access.role != op::Role::read) writer = {stream, i};
     }
-    if (instruction.stream != first_stream) open[stream].push_back(i);
+    if (instruction.stream != stream_of_math) open[stream].push_back(i);
   }
   return awaited;
 }
@@ -162,7 +162,7 @@ void extend(std::vector<std::vector<Interval>>& lives, const program::Program& p
   for (const program::Task& task : program.tasks)
     for (std::size_t i = task.begin; i < task.end; ++i) {
       const program::Instruction& instruction = program.instructions[i];
-      if (instruction.stream == first_stream) continue;
+      if (instruction.stream == stream_of_math) continue;
       const bool makes_gradients =
           program.streams[instruction.stream.index()] == program::gradient_stream;
       const std::size_t most = makes_gradients ? some_instructions : reach.instructions;

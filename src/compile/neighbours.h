@@ -35,6 +35,9 @@ class Neighbours {
   const Compute* compute(std::size_t index) const {
     return std::get_if<Compute>(&program_.instructions[index].what);
   }
+  program::BufferRole role_of(program::BufferId buffer) const {
+    return program_.buffer(buffer).role;
+  }
   /// True if one instruction can do the work of both.
   bool alike(std::size_t a, std::size_t b) const {
     return program_.instructions[a].stream == program_.instructions[b].stream &&

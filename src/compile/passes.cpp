@@ -11,8 +11,10 @@
 #include "compile/choose_blocks.h"
 #include "compile/choose_kernels.h"
 #include "compile/fill_buckets.h"
+#include "compile/fuse_averages.h"
 #include "compile/fuse_casts.h"
 #include "compile/fuse_neighbours.h"
+#include "compile/fuse_norms.h"
 #include "compile/fuse_sums.h"
 #include "compile/fuse_update.h"
 #include "compile/gather_ahead.h"
@@ -37,7 +39,9 @@ Form run_use_cut_forms(Form form, const PassContext& context) {
 Form run_recompute(Form form, const PassContext& context) {
   CutGraph cut = std::get<CutGraph>(std::move(form));
   const plan::Checkpointing& checkpointing = context.plan.checkpointing_on(cut.graph.mesh);
-  return RecomputedGraph{recompute(std::move(cut.graph), checkpointing), std::move(cut.shardings)};
+  return RecomputedGraph{recompute(std::move(cut.graph), checkpointing,
+                                   {context.target.repeated, context.target.repeated_for}),
+                         std::move(cut.shardings)};
 }
 
 Form run_insert_conversions(Form form, const PassContext& context) {
@@ -109,9 +113,11 @@ constexpr Pass all_passes[] = {
     {"keep_rounded", optional, run_keep_rounded},
     {"choose_blocks", false, run_choose_blocks},
     {"lower", false, run_lower},
+    {"fuse_norms", optional, run_for_target<fuse_norms>},
     {"fuse_neighbours", optional, run_for_target<fuse_neighbours>},
     {"fuse_sums", optional, run_for_target<fuse_sums>},
     {"fuse_update", optional, run_for_target<fuse_update>},
+    {"fuse_averages", optional, run_for_target<fuse_averages>},
     {"fuse_casts", optional, run_for_target<fuse_casts>},
     {"fill_buckets", optional, run_fill_buckets},
     {"join_collectives", optional, run_join_collectives},

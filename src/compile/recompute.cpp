@@ -1,5 +1,6 @@
 #include "compile/recompute.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
@@ -16,12 +17,13 @@ using graph::ValueId;
 
 class Rewriter {
  public:
-  Rewriter(const Graph& source, plan::Checkpointing checkpointing)
+  Rewriter(const Graph& source, plan::Checkpointing checkpointing, const Repeats& repeats)
       : source_(source), checkpointing_(checkpointing) {
     result_.graph = source;
     result_.graph.nodes.clear();
     for (std::size_t i = 0; i < source.values.size(); ++i) result_.origin.emplace_back(i);
     find_producers();
+    find_repeated(repeats);
   }
 
   Recomputed run() {
@@ -58,8 +60,22 @@ class Rewriter {
     }
   }
 
+  /// Values of rows that are computed again for certain readers alone.
+  void find_repeated(const Repeats& repeats) {
+    const auto has = [](const std::vector<std::string>& rows, const Node& node) {
+      return std::ranges::find(rows, op::name(node.op)) != rows.end();
+    };
+    is_repeated_.assign(source_.values.size(), false);
+    for (std::size_t i = 0; i < source_.values.size(); ++i)
+      if (producer_[i]) is_repeated_[i] = has(repeats.rows, source_.nodes[*producer_[i]]);
+    for (const Node& node : source_.nodes)
+      if (node.phase != Phase::forward && !has(repeats.readers, node))
+        for (const ValueId id : node.reads) is_repeated_[id.index()] = false;
+  }
+
   bool is_recomputed(ValueId id) const {
     const auto maker = producer_[id.index()];
+    if (maker && is_repeated_[id.index()]) return true;
     if (!maker || leaves_segment_[id.index()]) return false;
     const Node& node = source_.nodes[*maker];
     const bool is_product = op::work_class(node.op) == op::WorkClass::product;
@@ -99,20 +115,21 @@ class Rewriter {
   plan::Checkpointing checkpointing_;
   Recomputed result_;
   std::vector<std::optional<std::size_t>> producer_;  // by value: its forward node
-  std::vector<bool> leaves_segment_;                  // by value
+  std::vector<bool> leaves_segment_, is_repeated_;    // by value
   std::map<ValueId, ValueId> copies_;
 };
 
 }  // namespace
 
-Recomputed recompute(graph::Graph graph, plan::Checkpointing checkpointing) {
-  if (!checkpointing.repeats_any()) {
+Recomputed recompute(graph::Graph graph, plan::Checkpointing checkpointing,
+                     const Repeats& repeats) {
+  if (!checkpointing.repeats_any() && repeats.rows.empty()) {
     Recomputed result{std::move(graph), {}, {}};
     for (std::size_t i = 0; i < result.graph.values.size(); ++i) result.origin.emplace_back(i);
     for (std::size_t i = 0; i < result.graph.nodes.size(); ++i) result.node_origin.push_back(i);
     return result;
   }
-  Recomputed result = Rewriter(graph, checkpointing).run();
+  Recomputed result = Rewriter(graph, checkpointing, repeats).run();
   graph::check(result.graph);
   return result;
 }

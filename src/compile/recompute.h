@@ -1,6 +1,7 @@
 // Activation checkpointing as a rewrite of the graph.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "graph/graph.h"
@@ -15,11 +16,18 @@ struct Recomputed {
                                          // node it repeats
 };
 
+/// Rows whose values are computed again wherever the backward pass reads them by none but `readers`
+/// (machine::Target::repeated).
+struct Repeats {
+  std::vector<std::string> rows, readers;
+};
+
 /// Cuts the model's layers into segments of `checkpointing.layers` (Chen et al. 2016,
 /// arXiv:1604.06174). Of a segment only what other segments read in their forward pass is kept;
 /// everything else that the backward pass wants is computed again, by the same ops with the same
-/// attributes (dropout masks included), right before its first use: same bits. With 0 layers the
-/// graph is returned as it is.
-Recomputed recompute(graph::Graph graph, plan::Checkpointing checkpointing);
+/// attributes (dropout masks included), right before its first use: same bits. So is
+/// what `repeats` names. With 0 layers and no such row the graph is returned as it is.
+Recomputed recompute(graph::Graph graph, plan::Checkpointing checkpointing,
+                     const Repeats& repeats = {});
 
 }  // namespace fourfold::compile

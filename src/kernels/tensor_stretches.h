@@ -62,6 +62,11 @@ class TensorStretches {
     }
   }
 
+  /// True if the local tensor of so many elements is all that there is.
+  bool is_whole(std::int64_t elements) const {
+    return outer_count_ == 0 && first_ == 0 && columns_ == elements && real_columns_ == elements;
+  }
+
   /// Where one element lies in the global tensor; not `real`: it is padding.
   struct Place {
     std::int64_t first;

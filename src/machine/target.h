@@ -49,6 +49,10 @@ struct Target {
   /// What compile/ should make one instruction of: chains of rows (op/fused.h) by their names, the
   /// first that fits winning, and lists of rows by theirs.
   std::vector<std::string> fusions = {};
+  /// Rows of the forward pass whose values are computed again in the backward pass, where none but
+  /// `repeated_for` reads them there: kernels of chains then have them in registers, and nobody
+  /// keeps them.
+  std::vector<std::string> repeated = {}, repeated_for = {};
   /// So many streams of a program compute side by side: 2 where kernels of one stream fill what
   /// those of another leave idle of the device, at their ends and between them. An H200 loses by
   /// it: a product takes all of its multiprocessors, and all kernels share one cache.

@@ -19,9 +19,11 @@ class Op;
 /// read from outside, then what they write. A value is handed on where the next piece writes its
 /// result over it ("add_bias+gelu"), and kept where it is an output of the whole
 /// ("add_bias&gelu"); where the next piece reads nothing of it, it reads all that the one before
-/// did ("layer_norm_weight_gradient|layer_norm_gradient"). The pieces, one after another, define
-/// what a chain computes; a kernel may do all at once, may then keep a product unrounded until the
-/// end, and may add up in another order.
+/// did, or is brought together with it by a later piece
+/// ("layer_norm_weight_gradient|layer_norm_gradient"). The pieces, one after another, define what a
+/// chain computes; a kernel may do all at once, may then keep a product unrounded until the end,
+/// and may add up in another order. The last `between` operands are values between pieces
+/// (Operand::is_between), which have memory of their own for whoever runs the pieces.
 class Fused {
  public:
   static constexpr std::string_view name = "fused";  // of the row; a chain has a name of its own
@@ -38,10 +40,12 @@ class Fused {
 
   /// The chain of these pieces, whose operands are numbered as those of the whole; or why they are
   /// none.
-  static std::variant<Fused, Mistake> of(std::vector<Piece> pieces);
+  static std::variant<Fused, Mistake> of(std::vector<Piece> pieces, std::size_t between = 0);
 
   /// The names of the pieces, with a +, & or | between two of them.
   const std::string& chain_name() const { return chain_name_; }
+  /// So many of the last operands are values between pieces.
+  std::size_t between() const { return between_; }
   std::vector<Piece> pieces() const;
   /// The number of pieces, and one of them.
   std::size_t size() const;
@@ -64,6 +68,7 @@ class Fused {
   std::vector<Piece> pieces_;
   Operands operands_;
   std::string chain_name_;
+  std::size_t between_ = 0;
 };
 
 /// What stands between two names: a value is handed on, is kept, or is none, as both read the same.

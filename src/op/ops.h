@@ -473,6 +473,17 @@ struct MovingAverage {
   FOURFOLD_OP_ROW(MovingAverage, "moving_average", decay);
 };
 
+/// moving_average of several tensors with one decay. Reads applied, once, then all weights; updates
+/// all averages.
+struct MovingAverageList {
+  double decay = 0.9999;
+  std::int64_t tensors = 1;
+  /// The number of tensors: `tensors`, cut to what a program can have, as a text may claim
+  /// anything.
+  std::int64_t count() const;
+  FOURFOLD_LIST_ROW(MovingAverageList, "moving_average_list", decay, tensors);
+};
+
 /// updates += applied: how many updates were written (Adam's t), kept on the device.
 struct CountUpdate {
   FOURFOLD_OP_ROW(CountUpdate, "count_update");
@@ -573,6 +584,7 @@ struct Digest {
   ROW(Sgd, optimizer)                     \
   ROW(SgdList, optimizer)                 \
   ROW(MovingAverage, elementwise)         \
+  ROW(MovingAverageList, elementwise)     \
   ROW(CountUpdate, control)               \
   ROW(CountNonFinite, control)            \
   ROW(InitNormal, source)                 \

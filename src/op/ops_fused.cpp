@@ -1,6 +1,7 @@
 // The rules of a chain of rows, as they follow from those of its pieces.
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/format.h"
@@ -22,35 +23,29 @@ class Chain {
       return format("{} has {} operands, expected {}", own_name, piece.operands.size(), own.size());
     written_by_last_ = std::exchange(written_, {});
     bool reads_last = false, hands_on = false;
-    const bool shares_reads =
-        !read_by_last_.empty() && std::ranges::all_of(read_by_last_, [&](std::size_t operand) {
-          return reads(piece, own, operand);
-        });
-    read_by_last_.clear();
     for (std::size_t i = 0; i < own.size(); ++i) {
       const std::size_t operand = piece.operands[i];
       const bool is_of_last = has(written_by_last_, operand);
-      if (own[i].role == Role::read) {
-        reads_last = reads_last || is_of_last;
-        read_by_last_.push_back(operand);
-      }
+      if (own[i].role == Role::read) reads_last = reads_last || is_of_last;
       if (own[i].role != Role::read) {
         hands_on = hands_on || (is_of_last && reads(piece, own, operand));
         written_.push_back(operand);
       }
       if (const std::string problem = see(operand, own[i], piece); !problem.empty()) return problem;
     }
-    if (!name_.empty() && !reads_last && !shares_reads)
-      return format("{} reads neither what {} wrote nor all that it read", own_name, last_name_);
+    join_by(piece);
     if (!name_.empty()) name_ += !reads_last ? '|' : hands_on ? '+' : '&';
     name_ += own_name;
-    last_name_ = own_name;
     ++pieces_;
     return {};
   }
 
-  /// The operands of all pieces that were added, or what is wrong with them.
-  std::variant<Operands, Mistake> operands() const {
+  /// The operands of all pieces that were added, the last of them between pieces, or what is wrong
+  /// with them.
+  std::variant<Operands, Mistake> operands(std::size_t between) const {
+    if (groups_.size() > 1)
+      return Mistake{
+          format("{}: some of its pieces have no operand in common with the others", name_)};
     Operands list;
     for (std::size_t i = 0; i < seen_.size(); ++i) {
       if (!seen_[i]) return Mistake{format("{}: no piece has operand {}", name_, i)};
@@ -61,6 +56,17 @@ class Chain {
       list.push_back(seen_[i]->operand);
       if (const auto below = seen_[i]->lies_on; below && may_lie_on(*seen_[i], *below))
         list.back().may_alias = *below;
+    }
+    for (std::size_t i = 0; i < between; ++i) {
+      const bool is_read_between =
+          i + 1 < list.size() && seen_[list.size() - 1 - i]->operand.role == Role::write &&
+          seen_[list.size() - 1 - i]->last_read > seen_[list.size() - 1 - i]->first_piece;
+      if (!is_read_between)
+        return Mistake{
+            format("{}: no piece hands its operand {} from the end to another", name_, i + 1)};
+      Operand& operand = list[list.size() - 1 - i];
+      operand.is_between = true;
+      operand.may_alias.reset();
     }
     return list;
   }
@@ -80,6 +86,18 @@ class Chain {
     for (std::size_t i = 0; i < own.size(); ++i)
       if (own[i].role == Role::read && piece.operands[i] == operand) return true;
     return false;
+  }
+
+  /// Joins the groups of pieces that have an operand of this one.
+  void join_by(const Piece& piece) {
+    std::set<std::size_t> joined(piece.operands.begin(), piece.operands.end());
+    std::erase_if(groups_, [&](const std::set<std::size_t>& group) {
+      const bool meets = std::ranges::any_of(
+          piece.operands, [&](std::size_t operand) { return group.contains(operand); });
+      if (meets) joined.insert(group.begin(), group.end());
+      return meets;
+    });
+    groups_.push_back(std::move(joined));
   }
 
   /// Notes what a piece does with an operand.
@@ -111,9 +129,9 @@ class Chain {
   }
 
   std::vector<std::optional<Seen>> seen_;
-  std::vector<std::size_t> written_, written_by_last_, read_by_last_;
+  std::vector<std::size_t> written_, written_by_last_;
+  std::vector<std::set<std::size_t>> groups_;  // operands of pieces that hang together
   std::string name_;
-  std::string_view last_name_;
   std::size_t pieces_ = 0;
 };
 
@@ -142,20 +160,21 @@ Fused& Fused::operator=(const Fused& other) = default;
 Fused& Fused::operator=(Fused&& other) noexcept = default;
 Fused::~Fused() = default;
 bool Fused::operator==(const Fused& other) const {
-  return pieces_ == other.pieces_;
+  return pieces_ == other.pieces_ && between_ == other.between_;
 }
 
-std::variant<Fused, Mistake> Fused::of(std::vector<Piece> pieces) {
+std::variant<Fused, Mistake> Fused::of(std::vector<Piece> pieces, std::size_t between) {
   Chain chain;
   for (const Piece& piece : pieces)
     if (std::string problem = chain.add(piece); !problem.empty())
       return Mistake{std::move(problem)};
-  std::variant<Operands, Mistake> operands = chain.operands();
+  std::variant<Operands, Mistake> operands = chain.operands(between);
   if (auto* mistake = std::get_if<Mistake>(&operands)) return std::move(*mistake);
   Fused made;
   made.pieces_ = std::move(pieces);
   made.operands_ = std::get<Operands>(std::move(operands));
   made.chain_name_ = chain.name_of_all();
+  made.between_ = between;
   return made;
 }
 
@@ -235,8 +254,8 @@ std::vector<std::string_view> names_of_chain(std::string_view chain) {
 
 namespace {
 
-Op chain(std::vector<Piece> pieces) {
-  auto made = Fused::of(std::move(pieces));
+Op chain(std::vector<Piece> pieces, std::size_t between = 0) {
+  auto made = Fused::of(std::move(pieces), between);
   const auto* mistake = std::get_if<Mistake>(&made);
   require(mistake == nullptr, [&] { return mistake->sentence; });
   return std::get<Fused>(std::move(made));
@@ -244,9 +263,9 @@ Op chain(std::vector<Piece> pieces) {
 
 const Dropout some_dropout{{7}, 0.1, some_samples, some_window};
 
-}  // namespace
+const GroupNormApply some_norm{2, 12, 4, 2};
 
-std::vector<Example> examples_of(const Fused&) {
+std::vector<Example> examples_of_row_chains() {
   const Contract product{2, 1, false, true}, wide{2, 2};
   return {
       {chain({{AddBias{}, {0, 1, 2}}, {Gelu{}, {2, 3}}}), {usual, {3, 4}}},
@@ -285,6 +304,42 @@ std::vector<Example> examples_of(const Fused&) {
        {small}},
       {chain({{product, {0, 1, 3}}, {GeluGradient{}, {2, 3, 3}}, {BiasGradient{2, true}, {3, 4}}}),
        {usual, {5, 4}, {2, 3, 5}}}};
+}
+
+/// A norm over groups of channels and what follows it; the way back to the norm, and to x.
+std::vector<Example> examples_of_group_norms() {
+  return {{chain({{some_norm, {0, 1, 2, 3, 5}}, {ScaleShift{}, {5, 4, 5}}, {Silu{}, {5, 5}}}),
+           {usual_picture, {2, 2, 2}, {3}, {3}, {2, 2, 3}},
+           {any, positive}},
+          {chain({{GroupNormMoments{}, {0, 1}}, {GroupNormStatistics{1, 1, 6}, {1, 2}}}),
+           {usual_picture}},
+          {chain({{some_norm, {0, 1, 2, 3, 11}},
+                  {ScaleShift{}, {11, 5, 12}},
+                  {SiluGradient{}, {12, 4, 6}},
+                  {ScaleShiftSums{}, {11, 6, 7}},
+                  {ScaleShiftGradient{}, {5, 6, 6}},
+                  {GroupNormSums{2, 12, 4, 2}, {0, 1, 6, 13}},
+                  {GroupNormWeightGradient{}, {13, 8, 9}},
+                  {GroupNormGroupSums{2, 12, 4, 2}, {13, 1, 2, 10}}},
+                 3),
+           {usual_picture, {2, 2, 2}, {3}, {3}, usual_picture, {2, 2, 3}},
+           {any, positive}},
+          {chain({{GroupNormStatisticsGradient{2, 12, 6, 4, 2}, {0, 1, 2, 9}},
+                  {GroupNormMomentsGradient{}, {3, 2, 9, 8}},
+                  {GroupNormApplyGradient{2, 12, 4, 2}, {0, 4, 5, 6}},
+                  {Add{}, {6, 8, 6}},
+                  {BiasGradient{3}, {6, 7}}},
+                 2),
+           {{2, 2, 2}, {2, 2, 2}, {3, 2, 2}, usual_picture, {3}, usual_picture},
+           {positive}}};
+}
+
+}  // namespace
+
+std::vector<Example> examples_of(const Fused&) {
+  std::vector<Example> all = examples_of_group_norms();
+  for (Example& example : examples_of_row_chains()) all.push_back(std::move(example));
+  return all;
 }
 
 }  // namespace fourfold::op

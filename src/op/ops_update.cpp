@@ -342,6 +342,33 @@ std::vector<Example> examples_of(const MovingAverage&) {
   return {{MovingAverage{0.75}, {{2, 3}, scalar}}};
 }
 
+std::int64_t MovingAverageList::count() const {
+  return list_length(tensors);
+}
+Operands MovingAverageList::operands() const {
+  const auto length = static_cast<std::size_t>(count());
+  Operands list = {{"applied", Role::read, Element::i64}};
+  list.resize(1 + length, Operand{"weight"});
+  list.resize(1 + 2 * length, kept("average", State::average));
+  return list;
+}
+Outputs MovingAverageList::outputs(Shapes reads) const {
+  return std::vector<Shape>(reads.begin() + 1, reads.end());
+}
+double MovingAverageList::flops(Shapes all) const {
+  return flops_of_pieces(pieces(), all);
+}
+std::vector<Piece> MovingAverageList::pieces() const {
+  const auto length = static_cast<std::size_t>(count());
+  std::vector<Piece> list;
+  for (std::size_t i = 0; i < length; ++i)
+    list.push_back({MovingAverage{decay}, {1 + i, 0, 1 + length + i}});
+  return list;
+}
+std::vector<Example> examples_of(const MovingAverageList&) {
+  return {{MovingAverageList{0.75, 2}, {scalar, {2, 3}, {4}}}};
+}
+
 Operands CountUpdate::operands() const {
   return {{"applied", Role::read, Element::i64}, kept("updates", State::counter, Element::i64)};
 }

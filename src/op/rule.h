@@ -55,6 +55,9 @@ struct Operand {
   /// element by element.
   std::optional<std::size_t> may_alias = std::nullopt;
   State state = State::none;
+  /// A value that one piece of a chain hands to a later one, and that nothing else may read: a
+  /// kernel that computes all pieces at once may leave its memory as it was.
+  bool is_between = false;
 };
 /// Reads come first, then writes and updates: the order of operands everywhere.
 using Operands = std::vector<Operand>;

@@ -233,7 +233,7 @@ bool takes_any_element(const Op& op) {
         if constexpr (requires { Row::rule; }) return Row::rule.takes_any_element && !is_wide(row);
         if constexpr (requires { row.rounds; }) return !row.rounds;
         return is_one_of<Row, SquaredNorm, AdamW, AdamWList, Sgd, SgdList, MovingAverage,
-                         InitNormal, InitUniform, Fill, Digest>;
+                         MovingAverageList, InitNormal, InitUniform, Fill, Digest>;
       },
       op);
 }
@@ -242,6 +242,7 @@ double traffic_bytes(const Op& op, Shapes all, DType compute) {
   double total = 0;
   const Operands list = operands(op);
   for (std::size_t i = 0; i < list.size(); ++i) {
+    if (list[i].is_between) continue;
     const double once = static_cast<double>(all[i].elements()) *
                         static_cast<double>(size_bytes(element_dtype(list[i].element, compute)));
     total += list[i].role == Role::update ? 2 * once : once;

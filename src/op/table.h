@@ -156,7 +156,8 @@ bool is_sum_with_rounded(const Op& op);
 /// the run's: the instruction's dtype says which. Start, update and digest of state that is kept in
 /// the type of sums, and sums of any kind.
 bool takes_any_element(const Op& op);
-/// Bytes read and written, each operand once (an update counts twice).
+/// Bytes read and written, each operand once (an update counts twice), but for values between the
+/// pieces of a chain.
 double traffic_bytes(const Op& op, Shapes all, DType compute);
 
 /// As for_each_place, of an op that is no chain.

@@ -185,10 +185,11 @@ const Op& default_row(std::string_view wanted) {
   return *row;
 }
 
-// --- chains: "of [0, 1, 2]", the operands of a piece, and then its attributes, for each of them
+// --- chains: "between 1" where the last operand is a value between pieces; then for each piece "of
+// [0, 1, 2]", its operands, and its attributes
 
 std::string chain_text(const Fused& chain, std::optional<std::int64_t> task_micro) {
-  std::string text;
+  std::string text = chain.between() == 0 ? "" : format("between {}", chain.between());
   for (const Piece& piece : chain.pieces()) {
     const Shape operands(std::vector<std::int64_t>(piece.operands.begin(), piece.operands.end()));
     const std::string attributes = attributes_text(piece.op, task_micro);
@@ -214,6 +215,14 @@ Op parse_chain(std::string_view wanted, std::string_view attributes,
   Words words(attributes);
   std::vector<Piece> pieces;
   std::string_view word = words.next();
+  std::int64_t between = 0;
+  if (word == "between") {
+    const std::string_view count = words.next();
+    const auto result = std::from_chars(count.data(), count.data() + count.size(), between);
+    if (result.ec != std::errc() || result.ptr != count.data() + count.size() || between < 1)
+      fail_parse(wanted, count);
+    word = words.next();
+  }
   for (const std::string_view piece : names_of_chain(wanted)) {
     if (word != "of") fail_parse(wanted, word);
     std::vector<std::size_t> operands = parse_operands(wanted, words.next());
@@ -223,7 +232,7 @@ Op parse_chain(std::string_view wanted, std::string_view attributes,
     pieces.push_back({parse_op(piece, own, task_micro), std::move(operands)});
   }
   if (!word.empty()) fail_parse(wanted, word);
-  auto chain = Fused::of(std::move(pieces));
+  auto chain = Fused::of(std::move(pieces), static_cast<std::size_t>(between));
   if (const auto* mistake = std::get_if<Mistake>(&chain))
     throw UserError(ExitCode::bad_config, format("op {}: {}", wanted, mistake->sentence));
   auto& made = std::get<Fused>(chain);

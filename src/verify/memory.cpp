@@ -107,12 +107,19 @@ class MemoryCheck {
       if (access.role != op::Role::write) note_read(access.slice, mark);
     for (const Access& access : list)
       if (access.role != op::Role::read) note_write(access, mark);
-    if (const auto* compute = std::get_if<Compute>(&instruction.what);
-        compute != nullptr && compute->workspace)
-      for_each_run(program_, *compute->workspace, [&](const AddressRange& run) {
-        bytes_.assign(run.begin, run.end,
-                      History{compute->workspace->buffer, mark, {}, false, true});
-      });
+    const auto* compute = std::get_if<Compute>(&instruction.what);
+    if (compute == nullptr) return;
+    if (compute->workspace) leave_scratch(*compute->workspace, mark);
+    const op::Operands operands = op::operands(compute->op);
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      if (operands[i].is_between) leave_scratch(compute->slices[i], mark);
+  }
+
+  /// The slice then holds what nobody may read.
+  void leave_scratch(const Slice& slice, const Mark& mark) {
+    for_each_run(program_, slice, [&](const AddressRange& run) {
+      bytes_.assign(run.begin, run.end, History{slice.buffer, mark, {}, false, true});
+    });
   }
 
   /// What ranks must meet in one order: the collectives of a group, the messages of one tag to or

@@ -48,7 +48,8 @@ struct Backend {
 std::string to_string(const Backend& backend);
 inline const Backend exact{"reference", DType::f64, 1};
 
-/// Outputs of an op, as values and as bytes.
+/// Outputs of an op, as values and as bytes; zeros and no bytes for values between the pieces of a
+/// chain, whose memory a kernel may leave as it was.
 struct Result {
   Arrays values;
   std::vector<std::vector<std::byte>> bytes;
@@ -124,6 +125,7 @@ std::vector<Case> update_cases();
 std::vector<Case> state_cases();
 std::vector<Case> fused_cases();
 std::vector<Case> fused_product_cases();
+std::vector<Case> norm_chain_cases();
 std::vector<Case> convolution_cases();
 std::vector<Case> picture_cases();
 /// What the rows themselves state to be tried on.

@@ -104,6 +104,18 @@ Case list_case(std::string name, const std::vector<std::int64_t>& counts, std::i
   return with_magnitude_of_parts(std::move(sample), 5, adamw_magnitude);
 }
 
+/// Moving averages of tensors of these sizes.
+Case averages_case(const std::vector<std::int64_t>& counts, bool applied) {
+  Case sample{applied ? "applied" : "not applied",
+              op::MovingAverageList{0.75, static_cast<std::int64_t>(counts.size())},
+              {scalar(applied ? 1 : 0)}};
+  for (const std::int64_t count : counts) {
+    sample.reads.push_back(uniform({count}, "weight" + std::to_string(count)));
+    sample.updates.push_back(uniform({count}, "average" + std::to_string(count)));
+  }
+  return sample;
+}
+
 /// Tensors of these sizes.
 Arrays addends(const std::vector<std::int64_t>& counts) {
   Arrays list;
@@ -166,6 +178,8 @@ std::vector<Case> update_cases() {
     cases.push_back(list_case("one tensor", {33}, 1, applied));
     cases.push_back(list_case("tensors of odd sizes", {70001, 1, 77, 20000}, 2, applied));
     cases.push_back(sgd_list_case({70001, 1, 77, 20000}, 2, applied));
+    for (const auto& counts : {std::vector<std::int64_t>{33}, odd, many})
+      cases.push_back(averages_case(counts, applied));
   }
   cases.push_back({"clipping", op::UpdateControl{96, 1.0}, control_reads(25, 90, {})});
   cases.push_back(
@@ -421,6 +435,18 @@ TEST(AdamWList, gives_the_bits_of_its_parts) {
       }
       EXPECT_EQ(output + 1, together.bytes.size());  // the count
     }
+}
+
+TEST(MovingAverageList, gives_the_bits_of_its_parts) {
+  for (const bool applied : {true, false}) {
+    const Case all = averages_case({50000, 3, 0, 70001, 777}, applied);
+    for (const DType dtype : {DType::f32, DType::f64, DType::bf16})
+      for (const int threads : {1, 2, 3}) {
+        const Backend backend{"vector", dtype, threads};
+        const Result together = apply(all.op, backend, all.reads, all.updates);
+        EXPECT_EQ(together.bytes, of_pieces(all, backend).bytes) << to_string(backend);
+      }
+  }
 }
 
 TEST(SquaredNorm, does_not_depend_on_the_number_of_threads) {

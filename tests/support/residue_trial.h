@@ -90,7 +90,7 @@ struct ResidueTrial {
     return made;
   }
   Residue legal_integer(std::size_t operand, std::size_t index, std::mt19937_64& random) const {
-    const auto& [name, role, element, may_alias, state] = operands[operand];
+    const auto& [name, role, element, may_alias, state, is_between] = operands[operand];
     constexpr std::size_t every_label = 4;
     if (name == "labels" && index % every_label == every_label - 1) return ~Residue{0};
     if (name == "document_starts") {

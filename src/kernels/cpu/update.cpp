@@ -179,6 +179,15 @@ class Pieces {
   std::int64_t elements_ = 0;
 };
 
+/// average = decay average + (1 - decay) weight for `count` elements.
+template <class T>
+void average_elements(double decay, const T* weight, std::int64_t count, T* average) {
+  const auto kept = static_cast<Sum<T>>(decay), share = static_cast<Sum<T>>(1 - decay);
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i)
+    store(average[i], kept * summed(average[i]) + share * summed(weight[i]));
+}
+
 Pieces pieces_of_reads(const Problem& problem) {
   return Pieces(std::span(problem.shapes).first(problem.shapes.size() - 1));
 }
@@ -315,18 +324,31 @@ Run prepare_row(const op::SgdList& op, const Problem& problem) {
 
 Run prepare_row(const op::MovingAverage& op, const Problem& problem) {
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [decay = static_cast<Sum<T>>(op.decay), share = static_cast<Sum<T>>(1 - op.decay),
-            count = problem.shapes[0].elements(),
-            threads = problem.threads](Tensors operands, Workspace) {
+    return [decay = op.decay, count = problem.shapes[0].elements(), threads = problem.threads](
+               Tensors operands, Workspace) {
       if (*operands[1].as<std::int64_t>() == 0) return;
       const T* weight = operands[0].as<T>();
       T* average = operands[2].as<T>();
       for_ranges(count, team_size(threads, count), element_grain,
                  [=](std::int64_t first, std::int64_t last) {
-#pragma omp simd
-                   for (std::int64_t i = first; i < last; ++i)
-                     store(average[i], decay * summed(average[i]) + share * summed(weight[i]));
+                   average_elements(decay, weight + first, last - first, average + first);
                  });
+    };
+  });
+}
+
+Run prepare_row(const op::MovingAverageList& op, const Problem& problem) {
+  const auto tensors = static_cast<std::size_t>(op.count());
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [decay = op.decay, tensors,
+            pieces = Pieces(std::span(problem.shapes).subspan(1, tensors)),
+            threads = problem.threads](Tensors operands, Workspace) {
+      if (*operands[0].as<std::int64_t>() == 0) return;
+      pieces.for_each(threads,
+                      [&](std::int64_t, std::size_t tensor, std::int64_t first, std::int64_t size) {
+                        average_elements(decay, operands[1 + tensor].as<T>() + first, size,
+                                         operands[1 + tensors + tensor].as<T>() + first);
+                      });
     };
   });
 }

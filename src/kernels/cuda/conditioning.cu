@@ -1,5 +1,6 @@
 // What a sample's numbers do to its pixels, on the device; op/conditioning.h says what each row
 // computes. Letters as there.
+#include "kernels/cuda/group_norm.cuh"
 #include "kernels/cuda/pixels.cuh"
 #include "kernels/cuda/rows.h"
 #include "kernels/time_embedding.h"
@@ -19,53 +20,104 @@ __global__ void embed_times(op::TimeEmbedding op, const std::int32_t* t_B, std::
 
 template <class T>
 struct ScaleShiftBody {
+  using Channels = ModulationOfPack<T>;
   const T* modulation_B2C;
-  std::int64_t channels;
-  __device__ float operator()(std::int64_t sample, std::int64_t channel,
-                              const float (&x)[1]) const {
-    const T* const scale = modulation_B2C + 2 * sample * channels + channel;
-    return x[0] * (1 + to_float(scale[0])) + to_float(scale[channels]);
+  std::int64_t width;
+  __device__ Channels channels(std::int64_t sample, int channel, int count) const {
+    return Channels(modulation_B2C, width, sample, channel, count);
+  }
+  template <int size>
+  __device__ void compute(const Channels& kept, std::int64_t, const float (&x)[1][size],
+                          float (&y)[size]) const {
+#pragma unroll
+    for (int i = 0; i < size; ++i) y[i] = kept.apply(i, x[0][i]);
   }
 };
 
 template <class T>
-struct ScaleShiftGradientBody {
-  const T* modulation_B2C;
-  std::int64_t channels;
-  __device__ float operator()(std::int64_t sample, std::int64_t channel,
-                              const float (&y_grad)[1]) const {
-    return y_grad[0] * (1 + to_float(modulation_B2C[2 * sample * channels + channel]));
+struct ScaleShiftGradientBody : ScaleShiftBody<T> {
+  template <int size>
+  __device__ void compute(const ModulationOfPack<T>& kept, std::int64_t,
+                          const float (&y_grad)[1][size], float (&x_grad)[size]) const {
+#pragma unroll
+    for (int i = 0; i < size; ++i) x_grad[i] = kept.gradient(i, y_grad[0][i]);
   }
 };
 
 template <class T>
 struct AddToPixelsBody {
+  struct Channels {
+    OfPack<T> term = {};
+  };
   const T* term_BC;
-  std::int64_t channels;
-  __device__ float operator()(std::int64_t sample, std::int64_t channel,
-                              const float (&x)[1]) const {
-    return x[0] + to_float(term_BC[sample * channels + channel]);
+  std::int64_t width;
+  __device__ Channels channels(std::int64_t sample, int channel, int count) const {
+    Channels kept;
+    for (int i = 0; i < count; ++i) kept.term[i] = to_float(term_BC[sample * width + channel + i]);
+    return kept;
+  }
+  template <int size>
+  __device__ void compute(const Channels& kept, std::int64_t, const float (&x)[1][size],
+                          float (&y)[size]) const {
+#pragma unroll
+    for (int i = 0; i < size; ++i) y[i] = x[0][i] + kept.term[i];
   }
 };
 
-/// sums_BSC[b,s,c], S numbers for each channel of a sample: of y_grad x and of y_grad, or where
-/// there is no x of y_grad alone.
+/// Sums of y_grad x and of y_grad, or where there is no x of y_grad alone.
 template <class T, int count>
-__global__ void channel_sums(const T* x_BPC, const T* y_grad_BPC, PixelSizes sizes, T* sums_BSC) {
+struct ConditionTerms {
+  using Element = T;
+  static constexpr int sums = count, ahead = 8 / count;
+  struct Channels {};
+  struct Loaded {
+    PackOf<T, T> of[count];  // y_grad last
+  };
+  const T *x_BPC, *y_grad_BPC;
+
+  bool are_whole(const PixelSizes& sizes) const {
+    return are_whole_packs<T>(sizes, x_BPC, y_grad_BPC);
+  }
+  __device__ Channels channels(std::int64_t, int, int) const { return {}; }
+  template <class Part>
+  __device__ Loaded load(std::int64_t element, Part part) const {
+    Loaded loaded;
+    if constexpr (count == 2) loaded.of[0] = load_packs<T>(x_BPC + element, part);
+    loaded.of[count - 1] = load_packs<T>(y_grad_BPC + element, part);
+    return loaded;
+  }
+  template <class Part>
+  __device__ void add(const Channels&, const Loaded& of, std::int64_t, Part,
+                      float (&sum)[count][pack_size<T>]) const {
+#pragma unroll
+    for (int i = 0; i < pack_size<T>; ++i) {
+      const float grad = of.of[count - 1][i];
+      if constexpr (count == 2) sum[0][i] += grad * of.of[0][i];
+      sum[count - 1][i] += grad;
+    }
+  }
+};
+
+/// sums_BSC[b,s,c], S numbers for each channel of a sample, from what stretches have.
+template <class T>
+__global__ void add_stretches_of_sums(StretchNumbers numbers, int count, T* sums_BSC) {
   begin_kernel();
-  const ChannelOfLane of(sizes);
-  float sums[count];
-  sum_over_pixels(
-      sizes, of,
-      [&](std::int64_t element, float(&sum)[count]) {
-        const float grad = to_float(y_grad_BPC[element]);
-        if (count == 2) sum[0] += grad * to_float(x_BPC[element]);
-        sum[count - 1] += grad;
-      },
-      sums);
-  if (warp_index() != 0 || of.channel >= sizes.channels) return;
-  for (int i = 0; i < count; ++i)
-    sums_BSC[(of.sample * count + i) * sizes.channels + of.channel] = from_float<T>(sums[i]);
+  for_own_elements(numbers.samples * numbers.channels, [&](std::int64_t i) {
+    const std::int64_t sample = i / numbers.channels, channel = i % numbers.channels;
+    for (int sum = 0; sum < count; ++sum)
+      sums_BSC[(sample * count + sum) * numbers.channels + channel] =
+          from_float<T>(numbers.total(sum, sample, channel));
+  });
+}
+
+template <class T, int count>
+void enqueue_condition_sums(const T* x_BPC, const T* y_grad_BPC, const PixelSizes& sizes,
+                            T* sums_BSC, Workspace workspace, Stream stream) {
+  const PixelBlocks blocks = pixel_blocks<T>(sizes);
+  enqueue_pixel_sums(blocks, ConditionTerms<T, count>{x_BPC, y_grad_BPC}, workspace, stream);
+  launch(add_stretches_of_sums<T>,
+         stepping_launch(sizes.samples * sizes.channels, map_threads, map_threads), stream,
+         StretchNumbers(blocks, workspace), count, sums_BSC);
 }
 
 }  // namespace
@@ -95,18 +147,25 @@ Enqueue prepare_row(const op::ScaleShiftGradient&, const Problem& problem) {
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return [sizes](Tensors operands, Workspace, Stream stream) {
       enqueue_pixel_map<T, 1>(sizes, {operands[1].as<T>()}, operands[2].as<T>(),
-                              ScaleShiftGradientBody<T>{operands[0].as<T>(), sizes.channels},
+                              ScaleShiftGradientBody<T>{{operands[0].as<T>(), sizes.channels}},
                               stream);
     };
   });
 }
 
+std::int64_t workspace_bytes(const op::ScaleShiftSums&, const Problem& problem) {
+  return bytes_of_pixel_sums(pixel_sizes(problem.shapes[0]), problem.dtype, 2);
+}
+std::int64_t workspace_bytes(const op::PixelSums&, const Problem& problem) {
+  return bytes_of_pixel_sums(pixel_sizes(problem.shapes[0]), problem.dtype, 1);
+}
+
 Enqueue prepare_row(const op::ScaleShiftSums&, const Problem& problem) {
   const PixelSizes sizes = pixel_sizes(problem.shapes[0]);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return [sizes](Tensors operands, Workspace, Stream stream) {
-      launch(channel_sums<T, 2>, channels_launch(sizes), stream, operands[0].as<T>(),
-             operands[1].as<T>(), sizes, operands[2].as<T>());
+    return [sizes](Tensors operands, Workspace workspace, Stream stream) {
+      enqueue_condition_sums<T, 2>(operands[0].as<T>(), operands[1].as<T>(), sizes,
+                                   operands[2].as<T>(), workspace, stream);
     };
   });
 }
@@ -124,10 +183,10 @@ Enqueue prepare_row(const op::AddToPixels&, const Problem& problem) {
 Enqueue prepare_row(const op::PixelSums&, const Problem& problem) {
   const PixelSizes sizes = pixel_sizes(problem.shapes[0]);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return [sizes](Tensors operands, Workspace, Stream stream) {
+    return [sizes](Tensors operands, Workspace workspace, Stream stream) {
       const T* const none = nullptr;
-      launch(channel_sums<T, 1>, channels_launch(sizes), stream, none, operands[0].as<T>(), sizes,
-             operands[1].as<T>());
+      enqueue_condition_sums<T, 1>(none, operands[0].as<T>(), sizes, operands[1].as<T>(), workspace,
+                                   stream);
     };
   });
 }

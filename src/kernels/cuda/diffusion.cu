@@ -1,5 +1,6 @@
 // Rows of diffusion models on the device; op/diffusion.h says what each computes. Letters as there.
 #include "kernels/cuda/pixels.cuh"
+#include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/rows.h"
 #include "kernels/diffusion.h"
 

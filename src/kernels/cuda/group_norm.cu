@@ -1,6 +1,6 @@
 // Group normalisation on the device; op/group_norm.h says what each row computes. Letters as there.
-#include "kernels/group_norm.h"
-
+#include "kernels/cuda/group_norm.cuh"
+#include "kernels/cuda/group_norm_moments.cuh"
 #include "kernels/cuda/pixels.cuh"
 #include "kernels/cuda/rows.h"
 
@@ -10,61 +10,15 @@ namespace {
 LaunchShape small_launch(std::int64_t count) {
   return stepping_launch(count, map_threads, map_threads);
 }
-
-/// What the sum of distances from the computed mean leaves of it corrects both moments.
-template <class T>
-__global__ void channel_moments(const T* x_BPC, PixelSizes sizes, float* moments_CB2) {
-  begin_kernel();
-  const ChannelOfLane of(sizes);
-  const auto count = static_cast<float>(sizes.pixels);
-  float total[1], from_mean[2];
-  sum_over_pixels(
-      sizes, of, [&](std::int64_t element, float(&sum)[1]) { sum[0] += to_float(x_BPC[element]); },
-      total);
-  const float mean = total[0] / count;
-  sum_over_pixels(
-      sizes, of,
-      [&](std::int64_t element, float(&sum)[2]) {
-        const float centred = to_float(x_BPC[element]) - mean;
-        sum[0] += centred;
-        sum[1] += centred * centred;
-      },
-      from_mean);
-  if (warp_index() != 0 || of.channel >= sizes.channels) return;
-  const float corrected = from_mean[1] - from_mean[0] * from_mean[0] / count;
-  float* const out = moments_CB2 + (of.channel * sizes.samples + of.sample) * 2;
-  out[0] = mean + from_mean[0] / count;
-  out[1] = corrected < 0 ? 0 : corrected;  // a NaN stays
+/// A block of `pixel_threads` for each warp's channels.
+LaunchShape launch_for_channels(std::int64_t channels) {
+  LaunchShape shape;
+  shape.blocks_x = static_cast<unsigned>(ceil_divide(channels, warp_lanes));
+  shape.threads = pixel_threads;
+  return shape;
 }
 
-template <class T>
-__global__ void channel_sums(const T* x_BPC, const float* statistics_BG2, const T* y_grad_BPC,
-                             PixelSizes sizes, ChannelGroups groups, float* sums_CB2) {
-  begin_kernel();
-  const ChannelOfLane of(sizes);
-  float mean = 0, rstd = 0;
-  if (of.channel < sizes.channels) {
-    const float* const statistics =
-        statistics_BG2 + (of.sample * groups.groups + groups.group_of(of.channel)) * 2;
-    mean = statistics[0];
-    rstd = statistics[1];
-  }
-  float sums[2];
-  sum_over_pixels(
-      sizes, of,
-      [&](std::int64_t element, float(&sum)[2]) {
-        const float grad = to_float(y_grad_BPC[element]);
-        sum[0] += grad;
-        sum[1] += grad * ((to_float(x_BPC[element]) - mean) * rstd);
-      },
-      sums);
-  if (warp_index() != 0 || of.channel >= sizes.channels) return;
-  float* const out = sums_CB2 + (of.channel * sizes.samples + of.sample) * 2;
-  out[0] = sums[0];
-  out[1] = sums[1];
-}
-
-// --- small numbers: a thread for each channel or group of each sample
+// --- small numbers
 
 __global__ void merge_groups(NormParts<float> parts, std::int64_t samples, std::int64_t groups,
                              float pixels, float epsilon, float* statistics_BG2) {
@@ -103,66 +57,109 @@ __global__ void all_group_sums(const float* sums_CB2, const float* statistics_BG
 __global__ void weight_gradients(const float* sums_CB2, std::int64_t channels, std::int64_t samples,
                                  bool accumulate, float* gain_grad_C, float* bias_grad_C) {
   begin_kernel();
-  for_own_elements(channels, [&](std::int64_t channel) {
-    channel_weight_gradients(sums_CB2, samples, channel, accumulate, gain_grad_C, bias_grad_C);
+  const std::int64_t channel = static_cast<std::int64_t>(blockIdx.x) * warp_lanes + lane_index();
+  sum_over_samples(
+      samples, channel, channels, accumulate,
+      [&](std::int64_t sample, float(&of_sample)[2]) {
+        const float* const sums = sums_CB2 + (channel * samples + sample) * 2;
+        of_sample[0] = sums[0];
+        of_sample[1] = sums[1];
+      },
+      gain_grad_C, bias_grad_C);
+}
+
+/// sums_CB2 from what stretches have.
+__global__ void add_stretches_of_sums(StretchNumbers numbers, float* sums_CB2) {
+  begin_kernel();
+  for_own_elements(numbers.samples * numbers.channels, [&](std::int64_t i) {
+    const std::int64_t sample = i / numbers.channels, channel = i % numbers.channels;
+    float* const out = sums_CB2 + (channel * numbers.samples + sample) * 2;
+    out[0] = numbers.total(0, sample, channel);
+    out[1] = numbers.total(1, sample, channel);
   });
 }
 
 // --- elements
 
-struct StatisticsOf {
-  const float* statistics_BG2;
-  ChannelGroups groups;
-  __device__ const float* at(std::int64_t sample, std::int64_t channel) const {
-    return statistics_BG2 + (sample * groups.groups + groups.group_of(channel)) * 2;
-  }
-};
-
 template <class T>
 struct ApplyBody {
-  StatisticsOf of;
+  using Channels = NormOfPack<T>;
+  GroupStatistics statistics;
   const T *gain_C, *bias_C;
-  __device__ float operator()(std::int64_t sample, std::int64_t channel,
-                              const float (&x)[1]) const {
-    const float* const statistics = of.at(sample, channel);
-    return (x[0] - statistics[0]) * statistics[1] * to_float(gain_C[channel]) +
-           to_float(bias_C[channel]);
+  __device__ Channels channels(std::int64_t sample, int channel, int count) const {
+    return Channels(statistics, gain_C, bias_C, sample, channel, count);
+  }
+  template <int size>
+  __device__ void compute(const Channels& kept, std::int64_t, const float (&x)[1][size],
+                          float (&y)[size]) const {
+#pragma unroll
+    for (int i = 0; i < size; ++i) y[i] = kept.apply(i, x[0][i]);
   }
 };
 
 template <class T>
 struct ApplyGradientBody {
-  StatisticsOf of;
+  struct Channels {
+    OfPack<T> factor;
+  };
+  GroupStatistics statistics;
   const T* gain_C;
-  __device__ float operator()(std::int64_t sample, std::int64_t channel,
-                              const float (&y_grad)[1]) const {
-    return y_grad[0] * (to_float(gain_C[channel]) * of.at(sample, channel)[1]);
+  __device__ Channels channels(std::int64_t sample, int channel, int count) const {
+    const T* const no_bias = nullptr;
+    const NormOfPack<T> norm(statistics, gain_C, no_bias, sample, channel, count);
+    Channels kept{};
+    for (int i = 0; i < count; ++i) kept.factor[i] = norm.gain[i] * norm.rstd[i];
+    return kept;
+  }
+  template <int size>
+  __device__ void compute(const Channels& kept, std::int64_t, const float (&y_grad)[1][size],
+                          float (&x_grad)[size]) const {
+#pragma unroll
+    for (int i = 0; i < size; ++i) x_grad[i] = y_grad[0][i] * kept.factor[i];
   }
 };
 
 /// in: x, and where it accumulates what is there.
+template <class T>
 struct MomentsGradientBody {
+  using Channels = MomentsGradientOfPack<T>;
   const float *moments_CB2, *moments_grad_CB2;
   std::int64_t samples;
   float pixels;
-  template <int inputs>
-  __device__ float operator()(std::int64_t sample, std::int64_t channel,
-                              const float (&in)[inputs]) const {
-    const std::int64_t at = (channel * samples + sample) * 2;
-    const float grad =
-        moments_grad_CB2[at] / pixels + 2 * (in[0] - moments_CB2[at]) * moments_grad_CB2[at + 1];
-    return inputs == 1 ? grad : in[inputs - 1] + grad;
+  __device__ Channels channels(std::int64_t sample, int channel, int count) const {
+    Channels kept;
+    for (int i = 0; i < count; ++i) {
+      const std::int64_t at = ((channel + i) * samples + sample) * 2;
+      kept.set(i, moments_CB2 + at, moments_grad_CB2 + at, pixels);
+    }
+    return kept;
+  }
+  template <int inputs, int size>
+  __device__ void compute(const Channels& kept, std::int64_t, const float (&in)[inputs][size],
+                          float (&x_grad)[size]) const {
+#pragma unroll
+    for (int i = 0; i < size; ++i) {
+      const float grad = kept.gradient(i, in[0][i]);
+      x_grad[i] = inputs == 1 ? grad : in[inputs - 1][i] + grad;
+    }
   }
 };
 
 }  // namespace
 
+std::int64_t workspace_bytes(const op::GroupNormMoments&, const Problem& problem) {
+  return bytes_of_pixel_sums(pixel_sizes(problem.shapes[0]), problem.dtype, 2);
+}
+std::int64_t workspace_bytes(const op::GroupNormSums&, const Problem& problem) {
+  return bytes_of_pixel_sums(pixel_sizes(problem.shapes[0]), problem.dtype, 2);
+}
+
 Enqueue prepare_row(const op::GroupNormMoments&, const Problem& problem) {
   const PixelSizes sizes = pixel_sizes(problem.shapes[0]);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return [sizes](Tensors operands, Workspace, Stream stream) {
-      launch(channel_moments<T>, channels_launch(sizes), stream, operands[0].as<T>(), sizes,
-             operands[1].as<float>());
+    return [sizes](Tensors operands, Workspace workspace, Stream stream) {
+      enqueue_moments(operands[0].as<T>(), sizes, operands[1].as<float>(), std::nullopt, workspace,
+                      stream);
     };
   });
 }
@@ -171,8 +168,8 @@ Enqueue prepare_row(const op::GroupNormMomentsGradient& op, const Problem& probl
   const PixelSizes sizes = pixel_sizes(problem.shapes[0]);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return [sizes, accumulate = op.accumulate](Tensors operands, Workspace, Stream stream) {
-      const MomentsGradientBody body{operands[1].as<float>(), operands[2].as<float>(),
-                                     sizes.samples, static_cast<float>(sizes.pixels)};
+      const MomentsGradientBody<T> body{operands[1].as<float>(), operands[2].as<float>(),
+                                        sizes.samples, static_cast<float>(sizes.pixels)};
       const T* const x = operands[0].as<T>();
       T* const x_grad = operands[3].as<T>();
       if (accumulate)
@@ -218,10 +215,23 @@ Enqueue prepare_row(const op::GroupNormApply& op, const Problem& problem) {
 
 Enqueue prepare_row(const op::GroupNormSums& op, const Problem& problem) {
   const PixelSizes sizes = pixel_sizes(problem.shapes[0]);
+  const PackDropout none(op::Dropout(), problem.shapes[0]);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return [sizes, groups = channel_groups(op)](Tensors operands, Workspace, Stream stream) {
-      launch(channel_sums<T>, channels_launch(sizes), stream, operands[0].as<T>(),
-             operands[1].as<float>(), operands[2].as<T>(), sizes, groups, operands[3].as<float>());
+    return [sizes, none, groups = channel_groups(op)](Tensors operands, Workspace workspace,
+                                                      Stream stream) {
+      const PixelBlocks blocks = pixel_blocks<T>(sizes);
+      const NormSumTerms<T, false, false> terms{operands[0].as<T>(),
+                                                operands[2].as<T>(),
+                                                nullptr,
+                                                {operands[1].as<float>(), groups},
+                                                nullptr,
+                                                nullptr,
+                                                nullptr,
+                                                sizes.channels,
+                                                {none, false}};
+      enqueue_pixel_sums(blocks, terms, workspace, stream);
+      launch(add_stretches_of_sums, small_launch(sizes.samples * sizes.channels), stream,
+             StretchNumbers(blocks, workspace), operands[3].as<float>());
     };
   });
 }
@@ -229,8 +239,8 @@ Enqueue prepare_row(const op::GroupNormSums& op, const Problem& problem) {
 Enqueue prepare_row(const op::GroupNormWeightGradient& op, const Problem& problem) {
   const std::int64_t channels = problem.shapes[0][0], samples = problem.shapes[0][1];
   return [=, accumulate = op.accumulate](Tensors operands, Workspace, Stream stream) {
-    launch(weight_gradients, small_launch(channels), stream, operands[0].as<float>(), channels,
-           samples, accumulate, operands[1].as<float>(), operands[2].as<float>());
+    launch(weight_gradients, launch_for_channels(channels), stream, operands[0].as<float>(),
+           channels, samples, accumulate, operands[1].as<float>(), operands[2].as<float>());
   };
 }
 

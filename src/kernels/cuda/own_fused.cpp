@@ -22,6 +22,17 @@ std::optional<GeluGradients> gelu_gradients(const op::Fused& chain) {
                        .accumulate = std::get<op::BiasGradient>(sums.op).accumulate};
 }
 
+/// visit(chain) for a chain around a group norm, and what that gives.
+template <class Result, class Visit>
+std::optional<Result> with_norm_chain(const op::Fused& chain, const Problem& problem,
+                                      const Visit& visit) {
+  if (const auto found = norm_statistics(chain)) return visit(*found);
+  if (const auto found = norm_and_silu(chain)) return visit(*found);
+  if (const auto found = norm_sums_of_gradient(chain)) return visit(*found);
+  if (const auto found = norm_gradient_of_x(chain, problem.shapes)) return visit(*found);
+  return std::nullopt;
+}
+
 }  // namespace
 
 Enqueue prepare_row(const op::Fused& chain, const Problem& problem) {
@@ -29,6 +40,9 @@ Enqueue prepare_row(const op::Fused& chain, const Problem& problem) {
   if (const auto gradients = gelu_gradients(chain)) return prepare_chain(*gradients, problem);
   if (const auto rows = row_chain(chain, problem.shapes))
     return std::visit([&](const auto& kind) { return prepare_chain(kind, problem); }, *rows);
+  if (auto norms = with_norm_chain<Enqueue>(
+          chain, problem, [&](const auto& kind) { return prepare_chain(kind, problem); }))
+    return *std::move(norms);
   auto kernels = std::make_shared<PieceKernels<Enqueue>>(problem, prepare_own);
   return [kernels](Tensors operands, Workspace workspace, Stream stream) {
     kernels->run(operands, workspace, stream);
@@ -40,6 +54,9 @@ std::int64_t workspace_bytes(const op::Fused& chain, const Problem& problem) {
     return workspace_bytes(*gradients, problem);
   if (const auto gradients = gelu_gradients(chain)) return workspace_bytes(*gradients, problem);
   if (row_chain(chain, problem.shapes)) return 0;
+  if (const auto bytes = with_norm_chain<std::int64_t>(
+          chain, problem, [&](const auto& kind) { return workspace_bytes(kind, problem); }))
+    return *bytes;
   return largest_workspace(problem, own_workspace_bytes);
 }
 

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/kernels.h"
 #include "kernels/fused_rows.h"
+#include "kernels/norm_chains.h"
 
 namespace fourfold::kernels::cuda {
 
@@ -30,6 +31,10 @@ Enqueue prepare_chain(const NormGradients& chain, const Problem& problem);
 /// True if one block has threads for a row; else the chain runs piece by piece.
 bool fits_a_block(const NormGradients& chain, const Problem& problem);
 Enqueue prepare_chain(const LossAndGradient& chain, const Problem& problem);
+Enqueue prepare_chain(const NormStatistics& chain, const Problem& problem);
+Enqueue prepare_chain(const NormAndSilu& chain, const Problem& problem);
+Enqueue prepare_chain(const NormSumsOfGradient& chain, const Problem& problem);
+Enqueue prepare_chain(const NormGradientOfX& chain, const Problem& problem);
 
 /// Bytes of workspace that "own" needs for an op, 16-byte aligned; rows without an overload need
 /// none.
@@ -39,6 +44,10 @@ std::int64_t workspace_bytes(const op::BiasGradient& op, const Problem& problem)
 std::int64_t workspace_bytes(const op::LayerNormWeightGradient& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::ConvolutionWeightGradient& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::AttentionGradient& op, const Problem& problem);
+std::int64_t workspace_bytes(const op::GroupNormMoments& op, const Problem& problem);
+std::int64_t workspace_bytes(const op::GroupNormSums& op, const Problem& problem);
+std::int64_t workspace_bytes(const op::ScaleShiftSums& op, const Problem& problem);
+std::int64_t workspace_bytes(const op::PixelSums& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::SquaredNorm& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::Digest& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::AdamW& op, const Problem& problem);
@@ -48,6 +57,9 @@ std::int64_t workspace_bytes(const op::SgdList& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::Fused& op, const Problem& problem);
 std::int64_t workspace_bytes(const GeluGradients& chain, const Problem& problem);
 std::int64_t workspace_bytes(const NormGradients& chain, const Problem& problem);
+std::int64_t workspace_bytes(const NormStatistics& chain, const Problem& problem);
+std::int64_t workspace_bytes(const NormSumsOfGradient& chain, const Problem& problem);
+std::int64_t workspace_bytes(const NormGradientOfX& chain, const Problem& problem);
 template <class Row>
 std::int64_t workspace_bytes(const Row&, const Problem&) {
   return 0;

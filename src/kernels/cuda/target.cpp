@@ -9,6 +9,7 @@
 #include "kernels/cuda/cudnn_convolution.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/fused_rows.h"
+#include "kernels/norm_chains.h"
 
 namespace fourfold::kernels::cuda {
 namespace {
@@ -85,9 +86,12 @@ const std::vector<std::string> convolution_rows = {
 /// What becomes one instruction. A bias belongs to the norm after it, where there is one, and then
 /// to the product before it.
 std::vector<std::string> own_fusions() {
-  std::vector<std::string> all = {"adamw_list", "sgd_list", "cast_list", "squared_norm"};
+  std::vector<std::string> all = {"adamw_list", "sgd_list", "moving_average_list", "cast_list",
+                                  "squared_norm"};
   all.insert(all.end(), norm_gradient_chains.begin(), norm_gradient_chains.end());
   all.insert(all.end(), row_chains.begin(), row_chains.end());
+  all.insert(all.end(), norm_chains.begin(), norm_chains.end());
+  all.emplace_back("group_norm_sums");  // and what compile/fuse_norms.h puts around it
   return all;
 }
 std::vector<std::string> all_fusions() {
@@ -112,6 +116,8 @@ machine::Target with_choices(std::vector<machine::Choice> choices, std::vector<s
                                 {op, dtype, {all.begin(), all.end()}, 1});
               },
           .fusions = std::move(fusions),
+          .repeated = {repeated_norm_rows.begin(), repeated_norm_rows.end()},
+          .repeated_for = {readers_of_repeated_norms.begin(), readers_of_repeated_norms.end()},
           .most_head_width = most_head_width};
 }
 

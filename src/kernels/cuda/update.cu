@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/cuda/map.cuh"
+#include "kernels/cuda/element.cuh"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/tensor_list.cuh"
 #include "kernels/update_operands.h"
@@ -357,36 +357,6 @@ Enqueue prepare_row(const op::AdamWList& op, const Problem& problem) {
 }
 Enqueue prepare_row(const op::SgdList& op, const Problem& problem) {
   return prepare_updates(op, problem);
-}
-
-namespace {
-
-struct AverageBody {
-  float decay, share;
-  const std::int64_t* applied;
-  template <int size>
-  __device__ void operator()(std::int64_t, const float (&in)[2][size],
-                             float (&out)[1][size]) const {
-    const bool is_applied = *applied != 0;
-#pragma unroll
-    for (int i = 0; i < size; ++i)
-      out[0][i] = is_applied ? decay * in[1][i] + share * in[0][i] : in[1][i];
-  }
-};
-
-}  // namespace
-
-Enqueue prepare_row(const op::MovingAverage& op, const Problem& problem) {
-  const std::int64_t count = problem.shapes[0].elements();
-  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return [decay = op.decay, count](Tensors operands, Workspace, Stream stream) {
-      T* const average = operands[2].as<T>();
-      enqueue_map(map_tensors<T>(count, {operands[0].as<T>(), average}, {average}),
-                  AverageBody{static_cast<float>(decay), static_cast<float>(1 - decay),
-                              operands[1].as<std::int64_t>()},
-                  stream);
-    };
-  });
 }
 
 }  // namespace fourfold::kernels::cuda

@@ -10,5 +10,8 @@ Run prepare_row(const op::Fused&, const Problem& problem) {
 Run prepare_row(const op::CastList&, const Problem& problem) {
   return run_pieces(problem, prepare);
 }
+Run prepare_row(const op::MovingAverageList&, const Problem& problem) {
+  return run_pieces(problem, prepare);
+}
 
 }  // namespace fourfold::kernels::reference

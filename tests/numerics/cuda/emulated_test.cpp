@@ -99,7 +99,9 @@ TEST_P(CudaEmulated, order_of_threads_place_in_memory_and_aliasing_change_no_bit
 
 /// True for a chain that sums over rows while it goes over them, and then in another order.
 bool adds_in_its_own_order(const op::Op& op) {
-  return op::name(op).starts_with("layer_norm_weight_gradient|");
+  const std::string_view name = op::name(op);
+  return name.starts_with("layer_norm_weight_gradient|") ||
+         (name.starts_with("group_norm") && name.ends_with("bias_gradient"));
 }
 
 TEST_P(CudaEmulated, a_chain_or_list_has_the_bits_of_its_pieces) {

@@ -23,7 +23,7 @@ machine::Target fusing_target() {
   target.fusions.insert(target.fusions.end(), kernels::row_chains.begin(),
                         kernels::row_chains.end());
   target.fusions.insert(target.fusions.end(), {"contract+add_bias", "squared_norm", "adamw_list",
-                                               "sgd_list", "cast_list"});
+                                               "sgd_list", "moving_average_list", "cast_list"});
   return target;
 }
 
@@ -92,7 +92,7 @@ TEST(Passes, those_that_may_be_left_out_leave_sound_jobs_alone_and_together) {
     if (pass.is_optional) all.emplace_back(pass.name);
   for (const std::string& name : all) choices.push_back({name});
   choices.push_back(all);
-  EXPECT_EQ(all.size(), 9U);
+  EXPECT_EQ(all.size(), 11U);
   for (const GridSetup& setup : setups()) {
     const std::size_t usual =
         compiled(setup, {}).classes[0].at(op::ProgramKind::train).instructions.size();

@@ -47,8 +47,8 @@ TEST(Fused, an_output_lies_where_its_first_writer_may_put_it_and_nobody_reads_la
 
 TEST(Fused, pieces_that_are_no_chain_are_refused_with_the_reason) {
   expect_part(mistake_of({{AddBias{}, {0, 1}}}), "add_bias has 2 operands, expected 3");
-  expect_part(mistake_of({{AddBias{}, {0, 1, 2}}, {Gelu{}, {0, 3}}}),
-              "gelu reads neither what add_bias wrote nor all that it read");
+  expect_part(mistake_of({{AddBias{}, {0, 1, 3}}, {Gelu{}, {2, 4}}}),
+              "add_bias|gelu: some of its pieces have no operand in common with the others");
   expect_part(mistake_of({{Gelu{}, {0, 1}}, {Gelu{}, {1, 0}}}),
               "gelu writes operand 0, which is read from outside");
   expect_part(mistake_of({{Gelu{}, {1, 0}}}), "operand 1 is read, and stands after one");
@@ -65,9 +65,43 @@ TEST(Fused, a_piece_may_read_all_that_the_one_before_reads_in_place_of_what_it_w
   EXPECT_EQ(name(chain), "layer_norm_weight_gradient|layer_norm_gradient+add&bias_gradient");
   EXPECT_EQ(parse_op(name(chain), attributes_text(chain, {}), {}), chain);
   EXPECT_EQ(operands(chain)[8].may_alias, 4U) << "y_grad is read by both, and by nobody later";
-  expect_part(mistake_of({{LayerNormWeightGradient{}, {0, 2, 3, 4, 5, 6}},
-                          {LayerNormGradient{}, {7, 1, 2, 3, 4, 8}}}),
-              "layer_norm_gradient reads neither what");
+}
+
+TEST(Fused, pieces_side_by_side_are_brought_together_by_a_later_one) {
+  const Op chain = chain_of({{Silu{}, {0, 2}}, {Gelu{}, {1, 3}}, {Add{}, {2, 3, 4}}});
+  EXPECT_EQ(name(chain), "silu|gelu&add");
+  EXPECT_EQ(parse_op(name(chain), attributes_text(chain, {}), {}), chain);
+}
+
+TEST(Fused, values_between_pieces_are_the_last_operands_and_move_no_bytes) {
+  const std::vector<Piece> pieces = {{Silu{}, {0, 3}}, {Gelu{}, {1, 2}}, {Add{}, {2, 3, 2}}};
+  const auto made = Fused::of(pieces, 1);
+  ASSERT_TRUE(std::holds_alternative<Fused>(made));
+  const Op chain = std::get<Fused>(made), kept = chain_of(pieces);
+  EXPECT_FALSE(chain == kept);
+  EXPECT_TRUE(operands(chain)[3].is_between);
+  EXPECT_FALSE(operands(chain)[2].is_between);
+  EXPECT_EQ(operands(kept)[3].may_alias, 0U);
+  EXPECT_EQ(operands(chain)[3].may_alias, std::nullopt);
+  EXPECT_EQ(attributes_text(chain, {}), "between 1 of [0, 3] of [1, 2] of [2, 3, 2]");
+  EXPECT_EQ(parse_op(name(chain), attributes_text(chain, {}), {}), chain);
+  EXPECT_EQ(with_micro(chain, 3), chain);
+  const std::vector<Shape> all(4, Shape{5});
+  EXPECT_EQ(traffic_bytes(chain, all, DType::f32), 3 * 5 * 4);
+  EXPECT_EQ(traffic_bytes(kept, all, DType::f32), 4 * 5 * 4);
+}
+
+TEST(Fused, what_no_piece_hands_to_another_is_not_between) {
+  const auto mistake = [](std::vector<Piece> pieces, std::size_t between) {
+    const auto made = Fused::of(std::move(pieces), between);
+    const auto* found = std::get_if<Mistake>(&made);
+    return found == nullptr ? std::string() : found->sentence;
+  };
+  const std::vector<Piece> pieces = {{Silu{}, {0, 1}}, {Gelu{}, {1, 2}}};
+  expect_part(mistake(pieces, 1), "no piece hands its operand 1 from the end to another");
+  expect_part(mistake(pieces, 3), "from the end to another");
+  expect_part(mistake({{Silu{}, {0, 2}}, {Gelu{}, {2, 1}}}, 2), "operand 2 from the end");
+  EXPECT_EQ(mistake({{Silu{}, {0, 2}}, {Gelu{}, {2, 1}}}, 1), "");
 }
 
 TEST(Fused, shapes_are_those_of_the_pieces) {
@@ -99,6 +133,8 @@ TEST(Fused, text_names_the_pieces_and_the_operands_of_each) {
   };
   expect_part(error("add_bias+gelu", "of [0, 1, 2] of [2, 3]"), "make it add_bias&gelu");
   expect_part(error("add_bias&gelu", "of [0, 1, 2]"), "cannot read ''");
+  expect_part(error("add_bias&gelu", "between x of [0, 1, 2] of [2, 3]"), "cannot read 'x'");
+  expect_part(error("add_bias&gelu", "between 0 of [0, 1, 2] of [2, 3]"), "cannot read '0'");
   expect_part(error("add_bias&gelu", "of [0, 1, 2] of [2, 3] of [3, 4]"), "cannot read 'of'");
   expect_part(error("add_bias&gelu", "of [0, 1, -2] of [2, 3]"), "cannot read '[0, 1, -2]'");
   expect_part(error("add_bias&nothing", "of [0, 1, 2] of [2, 3]"), "no op named 'nothing'");

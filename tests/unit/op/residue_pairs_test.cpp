@@ -158,6 +158,25 @@ TEST(ResiduePairs, a_squared_norm_of_several_is_the_sum_of_those_of_each) {
   }
 }
 
+TEST(ResiduePairs, a_list_of_moving_averages_is_each_of_them) {
+  Draw draw(1);
+  const Residues residues(1);
+  for (const Residue applied : {0U, 1U}) {
+    OwnTensors all = {{{}, {applied}, true}};
+    for (int i = 0; i < 2; ++i)
+      for (const Shape& shape : {Shape{2, 3}, Shape{4}}) all.push_back(draw.tensor(shape));
+    OwnTensors averages;
+    for (const std::size_t i : {1U, 2U}) {
+      OwnTensors one = {all[i], all[0], all[2 + i]};
+      compute_whole(MovingAverage{0.75}, residues, one);
+      averages.push_back(one[2]);
+    }
+    EXPECT_EQ(averages == OwnTensors(all.end() - 2, all.end()), applied == 0);
+    compute_pieces(MovingAverageList{0.75, 2}, residues, all);
+    EXPECT_EQ(OwnTensors(all.end() - 2, all.end()), averages);
+  }
+}
+
 /// Computes a list of three updates of which two decay, and each of them by itself.
 template <class One>
 void expect_list_of_updates(const One& settings, const One& without_decay, std::uint64_t seed) {

@@ -1,0 +1,322 @@
+// Group norms with what follows them, and the way back, each in as few passes over memory as there
+// are sums to wait for; kernels/norm_chains.h says what the chains are. Letters as in
+// op/group_norm.h.
+#include <utility>
+
+#include "kernels/cuda/column_sums.cuh"
+#include "kernels/cuda/group_norm.cuh"
+#include "kernels/cuda/group_norm_moments.cuh"
+#include "kernels/cuda/rows.h"
+
+namespace fourfold::kernels::cuda {
+namespace {
+
+/// make(constant, constant) for two booleans.
+template <class Make>
+Enqueue for_two(bool first, bool second, Make make) {
+  using std::false_type, std::true_type;
+  if (first) return second ? make(true_type(), true_type()) : make(true_type(), false_type());
+  return second ? make(false_type(), true_type()) : make(false_type(), false_type());
+}
+
+/// The dropout of a chain, before a call.
+struct PreparedDropout {
+  PackDropout dropout;
+  std::optional<ChainDropout> places;
+
+  PreparedDropout(const std::optional<ChainDropout>& of, const Shape& x)
+      : dropout(of ? of->row : op::Dropout(), x), places(of) {}
+  bool is_on() const { return places && places->row.rate > 0; }
+  PackDropout at(Tensors operands) const {
+    PackDropout bound = dropout;
+    if (places) bound.dropout = dropout.dropout.at(operands, places->seed, places->step);
+    return bound;
+  }
+};
+
+// --- forward
+
+template <class T, bool modulated, bool drops>
+struct NormAndSiluBody {
+  struct Channels {
+    NormOfPack<T> norm;
+    ModulationOfPack<T> modulation;
+  };
+  GroupStatistics statistics;
+  const T *gain_C, *bias_C, *modulation_B2C;
+  std::int64_t width;
+  PackDropout dropout;
+
+  __device__ Channels channels(std::int64_t sample, int channel, int count) const {
+    Channels kept{NormOfPack<T>(statistics, gain_C, bias_C, sample, channel, count), {}};
+    if constexpr (modulated)
+      kept.modulation = ModulationOfPack<T>(modulation_B2C, width, sample, channel, count);
+    return kept;
+  }
+  template <int size>
+  __device__ void compute(const Channels& kept, std::int64_t element, const float (&x)[1][size],
+                          float (&y)[size]) const {
+#pragma unroll
+    for (int i = 0; i < size; ++i) {
+      float value = stored<T>(kept.norm.apply(i, x[0][i]));
+      if constexpr (modulated) value = stored<T>(kept.modulation.apply(i, value));
+      y[i] = kernels::element(Math(), op::Silu(), value);
+    }
+    if constexpr (drops) {
+#pragma unroll
+      for (int i = 0; i < size; ++i) y[i] = stored<T>(y[i]);
+      DroppedElements decisions = dropout.dropout.decisions();
+      dropout.apply(decisions, element, y);
+    }
+  }
+};
+
+// --- backward: sums
+
+/// What follows the sums of a chain.
+template <class T>
+struct SumsOutputs {
+  StretchNumbers numbers;
+  GroupStatistics statistics;
+  const T* gain_C;
+  float *sums_CB2, *statistics_grad_BG2, *gain_grad_C, *bias_grad_C;
+  T* modulation_grad_B2C;  // null without a modulation
+  bool accumulate;
+};
+
+/// A block for each sample, whose groups it sums; then one for each warp's channels, whose samples
+/// it sums.
+template <class T>
+__global__ void __launch_bounds__(pixel_threads) finish_sums(SumsOutputs<T> of) {
+  begin_kernel();
+  const StretchNumbers& numbers = of.numbers;
+  const std::int64_t samples = numbers.samples, channels = numbers.channels;
+  if (blockIdx.x < samples) {
+    const std::int64_t sample = blockIdx.x;
+    for (std::int64_t channel = threadIdx.x; channel < channels; channel += pixel_threads) {
+      float* const sums = of.sums_CB2 + (channel * samples + sample) * 2;
+      sums[0] = numbers.total(0, sample, channel);
+      sums[1] = numbers.total(1, sample, channel);
+      if (of.modulation_grad_B2C == nullptr) continue;
+      for (int i = 0; i < 2; ++i)
+        of.modulation_grad_B2C[(2 * sample + i) * channels + channel] =
+            from_float<T>(numbers.total(2 + i, sample, channel));
+    }
+    __syncthreads();
+    const std::int64_t groups = of.statistics.groups.groups;
+    for (std::int64_t group = threadIdx.x; group < groups; group += pixel_threads) {
+      const std::int64_t at = (sample * groups + group) * 2;
+      group_sums(of.sums_CB2, of.gain_C, of.statistics.statistics_BG2 + at, samples, sample, group,
+                 of.statistics.groups, channels, of.statistics_grad_BG2 + at);
+    }
+    return;
+  }
+  const std::int64_t channel = (blockIdx.x - samples) * warp_lanes + lane_index();
+  sum_over_samples(
+      samples, channel, channels, of.accumulate,
+      [&](std::int64_t sample, float(&of_sample)[2]) {
+        of_sample[0] = numbers.total(0, sample, channel);
+        of_sample[1] = numbers.total(1, sample, channel);
+      },
+      of.gain_grad_C, of.bias_grad_C);
+}
+
+// --- backward: the gradient of x
+
+/// Visitor that makes x_grad; where there are biases it sums what it stores.
+template <class T, bool has_addend, bool has_biases>
+struct GradientVisitor {
+  struct Loaded {
+    PackOf<T, T> x, y_grad, addend;
+  };
+  const T *x_BPC, *y_grad_BPC, *addend_BPC;
+  T* x_grad_BPC;
+  MomentsGradientOfPack<T> moments;
+  OfPack<T> factor;
+  float sum[1][pack_size<T>];
+
+  template <class Part>
+  __device__ Loaded load(std::int64_t element, Part part) const {
+    Loaded loaded{
+        load_packs<T>(x_BPC + element, part), load_packs<T>(y_grad_BPC + element, part), {}};
+    if constexpr (has_addend) loaded.addend = load_packs<T>(addend_BPC + element, part);
+    return loaded;
+  }
+  template <class Part>
+  __device__ void take(std::int64_t element, const Loaded& of, Part part) {
+    float x_grad[pack_size<T>];
+#pragma unroll
+    for (int i = 0; i < pack_size<T>; ++i) {
+      float direct = stored<T>(of.y_grad[i] * factor[i]);
+      if constexpr (has_addend) direct = stored<T>(__fadd_rn(of.addend[i], direct));
+      x_grad[i] = stored<T>(__fadd_rn(direct, stored<T>(moments.gradient(i, of.x[i]))));
+      if constexpr (has_biases) sum[0][i] += x_grad[i];
+    }
+    store_packs<T>(x_grad, part, x_grad_BPC + element);
+  }
+};
+
+template <class T>
+struct GradientOperands {
+  const T *x_BPC, *y_grad_BPC, *addend_BPC, *gain_C;
+  T* x_grad_BPC;
+  GroupStatistics statistics;
+  const float *statistics_grad_BG2, *moments_CB2;
+  float pixels;  // as the row says, of whole channels
+};
+
+template <class T, bool has_addend, bool has_biases>
+__global__ void __launch_bounds__(pixel_threads)
+    make_gradient(PixelBlocks blocks, bool aligned, GradientOperands<T> of,
+                  StretchNumbers numbers) {
+  begin_kernel();
+  const OwnPixels<T> own(blocks);
+  GradientVisitor<T, has_addend, has_biases> visitor{
+      of.x_BPC, of.y_grad_BPC, of.addend_BPC, of.x_grad_BPC, {}, {}, {}};
+  of.statistics.for_channels(own.sample, own.channel, own.count, [&](int i, const float* group) {
+    const std::int64_t channel = own.channel + i;
+    const float* const moments = of.moments_CB2 + (channel * blocks.sizes.samples + own.sample) * 2;
+    float moments_grad[2];
+    channel_moments_gradient(group, of.statistics_grad_BG2 + (group - of.statistics.statistics_BG2),
+                             moments, of.statistics.groups.of_group, of.pixels, moments_grad);
+    visitor.moments.set(i, moments, moments_grad, static_cast<float>(blocks.sizes.pixels));
+    visitor.factor[i] = to_float(of.gain_C[channel]) * group[1];
+  });
+  if (own.count > 0) go_over_pixels<2>(own, blocks, aligned, visitor);
+  if constexpr (has_biases)
+    add_up_rows<1>(own, blocks, visitor.sum, [&](int channel, const float(&totals)[1]) {
+      numbers.at(0, own.stretch, own.sample, channel) = totals[0];
+    });
+}
+
+}  // namespace
+
+std::int64_t workspace_bytes(const NormStatistics& chain, const Problem& problem) {
+  return bytes_of_pixel_sums(pixel_sizes(problem.shapes[chain.x]), problem.dtype, 2);
+}
+
+Enqueue prepare_chain(const NormStatistics& chain, const Problem& problem) {
+  const PixelSizes sizes = pixel_sizes(problem.shapes[chain.x]);
+  NormParts<float> parts{};
+  for (std::size_t i = 0; i < chain.parts.size(); ++i)
+    parts.channels[i] = problem.shapes[chain.parts[i]][0];
+  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+    return [chain, sizes, parts](Tensors operands, Workspace workspace, Stream stream) {
+      MergedGroups groups{parts, chain.row.groups, static_cast<float>(chain.row.pixels),
+                          static_cast<float>(chain.row.epsilon),
+                          operands[chain.statistics].as<float>()};
+      for (std::size_t i = 0; i < chain.parts.size(); ++i)
+        groups.parts.moments_CB2[i] = operands[chain.parts[i]].as<float>();
+      enqueue_moments(operands[chain.x].as<T>(), sizes, operands[chain.moments].as<float>(), groups,
+                      workspace, stream);
+    };
+  });
+}
+
+Enqueue prepare_chain(const NormAndSilu& chain, const Problem& problem) {
+  const Shape& x = problem.shapes[chain.x];
+  const PreparedDropout dropout(chain.dropout, x);
+  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+    return for_two(chain.modulation.has_value(), dropout.is_on(),
+                   [&]<class Modulated, class Drops>(Modulated, Drops) -> Enqueue {
+                     return [chain, dropout, sizes = pixel_sizes(x)](Tensors operands, Workspace,
+                                                                     Stream stream) {
+                       const NormAndSiluBody<T, Modulated::value, Drops::value> body{
+                           {operands[chain.statistics].as<float>(), channel_groups(chain.row)},
+                           operands[chain.gain].as<T>(),
+                           operands[chain.bias].as<T>(),
+                           chain.modulation ? operands[*chain.modulation].as<T>() : nullptr,
+                           sizes.channels,
+                           dropout.at(operands)};
+                       enqueue_pixel_map<T, 1>(sizes, {operands[chain.x].as<T>()},
+                                               operands[chain.y].as<T>(), body, stream);
+                     };
+                   });
+  });
+}
+
+std::int64_t workspace_bytes(const NormSumsOfGradient& chain, const Problem& problem) {
+  return bytes_of_pixel_sums(pixel_sizes(problem.shapes[chain.x]), problem.dtype,
+                             chain.modulation ? 4 : 2);
+}
+
+Enqueue prepare_chain(const NormSumsOfGradient& chain, const Problem& problem) {
+  const Shape& x = problem.shapes[chain.x];
+  const PreparedDropout dropout(chain.dropout, x);
+  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+    return for_two(
+        chain.silu.has_value(), chain.modulation.has_value(),
+        [&]<class Silu, class Modulated>(Silu, Modulated) -> Enqueue {
+          return [chain, dropout, sizes = pixel_sizes(x)](Tensors operands, Workspace workspace,
+                                                          Stream stream) {
+            const GroupStatistics statistics{operands[chain.statistics].as<float>(),
+                                             channel_groups(chain.row)};
+            const PixelBlocks blocks = pixel_blocks<T>(sizes);
+            const T* const gain = operands[chain.gain].as<T>();
+            const NormSumTerms<T, Silu::value, Silu::value && Modulated::value> terms{
+                operands[chain.x].as<T>(),
+                operands[chain.grad].as<T>(),
+                chain.silu ? operands[chain.silu->y_grad].as<T>() : nullptr,
+                statistics,
+                gain,
+                chain.silu ? operands[chain.silu->bias].as<T>() : nullptr,
+                chain.modulation ? operands[chain.modulation->of].as<T>() : nullptr,
+                sizes.channels,
+                {dropout.at(operands), dropout.is_on()}};
+            enqueue_pixel_sums(blocks, terms, workspace, stream);
+            LaunchShape shape;
+            shape.blocks_x =
+                static_cast<unsigned>(sizes.samples + ceil_divide(sizes.channels, warp_lanes));
+            shape.threads = pixel_threads;
+            launch(
+                finish_sums<T>, shape, stream,
+                SumsOutputs<T>{
+                    StretchNumbers(blocks, workspace), statistics, gain,
+                    operands[chain.sums].as<float>(), operands[chain.statistics_grad].as<float>(),
+                    operands[chain.gain_grad].as<float>(), operands[chain.bias_grad].as<float>(),
+                    chain.modulation ? operands[chain.modulation->gradient].as<T>() : nullptr,
+                    chain.accumulate});
+          };
+        });
+  });
+}
+
+std::int64_t workspace_bytes(const NormGradientOfX& chain, const Problem& problem) {
+  if (chain.biases.empty()) return 0;
+  return bytes_of_pixel_sums(pixel_sizes(problem.shapes[chain.x]), problem.dtype, 1);
+}
+
+Enqueue prepare_chain(const NormGradientOfX& chain, const Problem& problem) {
+  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+    return for_two(
+        chain.addend.has_value(), !chain.biases.empty(),
+        [&]<class HasAddend, class HasBiases>(HasAddend, HasBiases) -> Enqueue {
+          return [chain, sizes = pixel_sizes(problem.shapes[chain.x])](
+                     Tensors operands, Workspace workspace, Stream stream) {
+            const GradientOperands<T> of{
+                operands[chain.x].as<T>(),
+                operands[chain.y_grad].as<T>(),
+                chain.addend ? operands[*chain.addend].as<T>() : nullptr,
+                operands[chain.gain].as<T>(),
+                operands[chain.x_grad].as<T>(),
+                {operands[chain.statistics].as<float>(), channel_groups(chain.row)},
+                operands[chain.statistics_grad].as<float>(),
+                operands[chain.moments].as<float>(),
+                static_cast<float>(chain.row.pixels)};
+            const PixelBlocks blocks = pixel_blocks<T>(sizes);
+            const StretchNumbers numbers =
+                HasBiases::value ? StretchNumbers(blocks, workspace) : StretchNumbers();
+            launch(make_gradient<T, HasAddend::value, HasBiases::value>, blocks.launch_shape(),
+                   stream, blocks,
+                   are_whole_packs<T>(sizes, of.x_BPC, of.y_grad_BPC, of.addend_BPC, of.x_grad_BPC),
+                   of, numbers);
+            for (const NormGradientOfX::Bias& bias : chain.biases)
+              enqueue_stretches<1>(
+                  numbers.numbers, sizes.channels, numbers.stretches * sizes.samples,
+                  {{operands[bias.gradient].as<float>()}, {bias.accumulate}}, stream);
+          };
+        });
+  });
+}
+
+}  // namespace fourfold::kernels::cuda

@@ -1,0 +1,91 @@
+// Chains of rows (op/fused.h) around norms over groups of channels for which a backend may have
+// kernels that do all at once, and which operand is what. Numbers are those of the operands of the
+// chain. A backend runs the pieces of any other chain one after another.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "op/table.h"
+
+namespace fourfold::kernels {
+
+/// Chains of the forward pass, in the order in which a compiler should look for them. Those of the
+/// backward pass are as long as compile/fuse_norms.h finds them.
+inline constexpr auto norm_chains = std::to_array<std::string_view>(
+    {"group_norm_moments&group_norm_statistics", "group_norm_apply+scale_shift+silu+dropout",
+     "group_norm_apply+scale_shift+silu", "group_norm_apply+silu+dropout",
+     "group_norm_apply+silu"});
+
+/// Rows that a backend with such chains computes again in the backward pass, and for which rows
+/// there (machine::Target::repeated).
+inline constexpr auto repeated_norm_rows =
+    std::to_array<std::string_view>({"group_norm_apply", "scale_shift"});
+inline constexpr auto readers_of_repeated_norms =
+    std::to_array<std::string_view>({"silu_gradient", "scale_shift_sums"});
+
+/// op::GroupNormMoments of x; op::GroupNormStatistics of all parts, `moments` being of one of them.
+struct NormStatistics {
+  std::size_t x, moments, statistics;
+  std::vector<std::size_t> parts;  // moments of each part
+  op::GroupNormStatistics row;
+};
+
+/// op::Dropout of a tensor of the chain.
+struct ChainDropout {
+  op::Dropout row;
+  std::size_t seed, step;
+};
+
+/// op::GroupNormApply of a part, op::ScaleShift where there is a modulation, op::Silu, op::Dropout.
+struct NormAndSilu {
+  op::GroupNormApply row;
+  std::size_t x = 0, statistics = 0, gain = 0, bias = 0, y = 0;
+  std::optional<std::size_t> modulation = {};
+  std::optional<ChainDropout> dropout = {};
+};
+
+/// The way back to what a norm has made. grad is the gradient of what NormAndSilu makes; y_grad,
+/// written, that of the norm's y, or where the norm is not computed again grad itself. Then
+/// op::GroupNormSums of y_grad, op::GroupNormWeightGradient and op::GroupNormGroupSums.
+struct NormSumsOfGradient {
+  op::GroupNormSums row;
+  std::size_t x = 0, statistics = 0, gain = 0, grad = 0, sums = 0, gain_grad = 0, bias_grad = 0,
+              statistics_grad = 0;
+  bool accumulate = false;
+  struct Silu {
+    std::size_t bias, y_grad;
+  };
+  std::optional<Silu> silu = {};
+  struct Modulation {
+    std::size_t of, gradient;
+  };
+  std::optional<Modulation> modulation = {};
+  std::optional<ChainDropout> dropout = {};
+};
+
+/// x_grad = (addend +) op::GroupNormApplyGradient + op::GroupNormMomentsGradient, each sum stored.
+/// moments_grad is op::GroupNormStatisticsGradient of statistics_grad. bias_grads are
+/// op::BiasGradient of x_grad.
+struct NormGradientOfX {
+  op::GroupNormStatisticsGradient row;
+  std::size_t x = 0, moments = 0, statistics = 0, statistics_grad = 0, gain = 0, y_grad = 0,
+              x_grad = 0;
+  std::optional<std::size_t> addend = {};
+  struct Bias {
+    std::size_t gradient;
+    bool accumulate;
+  };
+  std::vector<Bias> biases = {};
+};
+
+// What a chain is; nothing where it is another one, or has an attribute that kernels do not know.
+std::optional<NormStatistics> norm_statistics(const op::Fused& chain);
+std::optional<NormAndSilu> norm_and_silu(const op::Fused& chain);
+std::optional<NormSumsOfGradient> norm_sums_of_gradient(const op::Fused& chain);
+std::optional<NormGradientOfX> norm_gradient_of_x(const op::Fused& chain, op::Shapes shapes);
+
+}  // namespace fourfold::kernels

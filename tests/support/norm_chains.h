@@ -1,0 +1,103 @@
+// The chains of rows around norms over groups of channels, as the compiler wires them. Header only.
+#pragma once
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "support/chains.h"
+
+namespace fourfold::op {
+
+inline Op chain_with_between(std::vector<Piece> pieces, std::size_t between) {
+  auto made = Fused::of(std::move(pieces), between);
+  const auto* mistake = std::get_if<Mistake>(&made);
+  require(mistake == nullptr, [&] { return mistake->sentence; });
+  return std::get<Fused>(std::move(made));
+}
+
+/// Operands x, the moments of the other parts in order; moments, statistics. x is part `index`.
+inline Op moments_and_statistics(const GroupNormStatistics& row, std::size_t index = 0) {
+  const auto parts = static_cast<std::size_t>(row.parts);
+  Piece statistics{row, {}};
+  std::size_t other = 1;
+  for (std::size_t part = 0; part < parts; ++part)
+    statistics.operands.push_back(part == index ? parts : other++);
+  statistics.operands.push_back(parts + 1);
+  return chain_of({{GroupNormMoments{}, {0, parts}}, std::move(statistics)});
+}
+
+/// What follows a norm in the forward pass.
+struct AfterNorm {
+  bool modulated = false;
+  std::optional<Dropout> dropout = {};
+};
+/// Operands x, statistics, gain, bias, (modulation,) (seed, step); y.
+inline Op norm_and_silu(const GroupNormApply& row, const AfterNorm& after) {
+  const std::size_t modulation = 4, seed = modulation + (after.modulated ? 1 : 0),
+                    y = seed + (after.dropout ? 2 : 0);
+  std::vector<Piece> pieces = {{row, {0, 1, 2, 3, y}}};
+  if (after.modulated) pieces.push_back({ScaleShift{}, {y, modulation, y}});
+  pieces.push_back({Silu{}, {y, y}});
+  if (after.dropout) pieces.push_back({*after.dropout, {y, seed, seed + 1, y}});
+  return chain_of(std::move(pieces));
+}
+
+template <class Row>
+Row of_channels(const GroupNormApply& norm) {
+  Row row;
+  row.groups = norm.groups, row.width = norm.width;
+  row.before = norm.before, row.first = norm.first;
+  return row;
+}
+
+/// Operands x, statistics, gain, grad; gain_grad, bias_grad, statistics_grad; between: sums.
+inline Op norm_sums(const GroupNormApply& norm, bool accumulate) {
+  return chain_with_between({{of_channels<GroupNormSums>(norm), {0, 1, 3, 7}},
+                             {GroupNormWeightGradient{accumulate}, {7, 4, 5}},
+                             {of_channels<GroupNormGroupSums>(norm), {7, 1, 2, 6}}},
+                            1);
+}
+/// Operands x, statistics, gain, grad, bias, (modulation,) (seed, step); y_grad, gain_grad,
+/// bias_grad, statistics_grad, (modulation_grad); between: sums, y, (modulated).
+inline Op norm_sums_of_silu(const GroupNormApply& norm, const AfterNorm& after, bool accumulate) {
+  const std::size_t modulation = 5, seed = modulation + (after.modulated ? 1 : 0),
+                    y_grad = seed + (after.dropout ? 2 : 0), weights = y_grad + 1,
+                    statistics_grad = weights + 2, modulation_grad = statistics_grad + 1,
+                    sums = modulation_grad + (after.modulated ? 1 : 0), y = sums + 1,
+                    modulated = y + 1;
+  std::vector<Piece> pieces;
+  if (after.dropout) pieces.push_back({*after.dropout, {3, seed, seed + 1, y_grad}});
+  pieces.push_back({norm, {0, 1, 2, 4, y}});
+  if (after.modulated) pieces.push_back({ScaleShift{}, {y, modulation, modulated}});
+  pieces.push_back(
+      {SiluGradient{}, {after.modulated ? modulated : y, after.dropout ? y_grad : 3, y_grad}});
+  if (after.modulated) {
+    pieces.push_back({ScaleShiftSums{}, {y, y_grad, modulation_grad}});
+    pieces.push_back({ScaleShiftGradient{}, {modulation, y_grad, y_grad}});
+  }
+  pieces.push_back({of_channels<GroupNormSums>(norm), {0, 1, y_grad, sums}});
+  pieces.push_back({GroupNormWeightGradient{accumulate}, {sums, weights, weights + 1}});
+  pieces.push_back({of_channels<GroupNormGroupSums>(norm), {sums, 1, 2, statistics_grad}});
+  return chain_with_between(std::move(pieces), after.modulated ? 3 : 2);
+}
+
+/// Operands x, moments, statistics, statistics_grad, gain, y_grad, (addend); x_grad, and a gradient
+/// for each of `biases`; between: by_moments, moments_grad.
+inline Op norm_gradient(const GroupNormApply& norm, std::int64_t pixels, bool has_addend,
+                        const std::vector<BiasGradient>& biases) {
+  auto of_statistics = of_channels<GroupNormStatisticsGradient>(norm);
+  of_statistics.pixels = pixels;
+  const std::size_t x_grad = has_addend ? 7 : 6, by_moments = x_grad + 1 + biases.size(),
+                    moments_grad = by_moments + 1;
+  std::vector<Piece> pieces = {{of_channels<GroupNormApplyGradient>(norm), {2, 4, 5, x_grad}},
+                               {of_statistics, {2, 3, 1, moments_grad}},
+                               {GroupNormMomentsGradient{}, {0, 1, moments_grad, by_moments}}};
+  if (has_addend) pieces.push_back({Add{}, {x_grad, 6, x_grad}});
+  pieces.push_back({Add{}, {x_grad, by_moments, x_grad}});
+  for (std::size_t i = 0; i < biases.size(); ++i)
+    pieces.push_back({biases[i], {x_grad, x_grad + 1 + i}});
+  return chain_with_between(std::move(pieces), 2);
+}
+
+}  // namespace fourfold::op
