@@ -66,6 +66,10 @@ struct Place {
   }
 };
 
+/// Who writes the gradient of a weight: the convolution, or an identity after it. cuDNN 9.19 has
+/// kernels that compile what follows a convolution with it, and these give f32 of bf16.
+enum class Output : std::uint8_t { direct, passed_on };
+
 /// Writes down the tensors of one graph.
 class Builder {
  public:
@@ -76,7 +80,7 @@ class Builder {
         .set_compute_data_type(fe::DataType_t::FLOAT);
   }
 
-  std::shared_ptr<Graph> graph() {
+  std::shared_ptr<Graph> graph(Output output) {
     TensorPtr result;
     if (form_.kind == Kind::forward) {
       result = graph_->conv_fprop(tensor(first, x()), tensor(second, weight()),
@@ -96,6 +100,12 @@ class Builder {
       result = graph_->conv_wgrad(tensor(second, y()), tensor(first, x()),
                                   as_told(fe::graph::Conv_wgrad_attributes()));
       describe(*result, weight());
+      if (output == Output::passed_on) {
+        result->set_data_type(fe::DataType_t::FLOAT);
+        result = graph_->pointwise(
+            result, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::IDENTITY));
+        describe(*result, weight());
+      }
     }
     result->set_uid(out).set_output(true).set_data_type(type_of(form_.out));
     return graph_;
@@ -144,11 +154,13 @@ std::vector<fe::NumericalNote_t> refused(const ConvolutionForm& form,
   return notes;
 }
 
-/// The plans of a graph that were built so far, in the order of the library's proposals.
+struct Plan {
+  std::shared_ptr<Graph> graph;
+  std::int64_t number = 0;  // among the graph's
+};
 struct Plans {
-  std::shared_ptr<Graph> graph;  // null where cuDNN has none
-  std::int64_t proposed = 0, looked_at = 0;
-  std::vector<std::int64_t> built = {};  // their places among the proposals
+  std::vector<Plan> proposed = {}, built = {};
+  std::size_t looked_at = 0;  // of those that are proposed
 };
 
 /// What was built so far, and the handle that runs it. Building takes tenths of a second, and a
@@ -160,31 +172,25 @@ class Library {
     return library;
   }
 
-  /// A graph and which of its plans; the last where there are fewer. Null where there is none.
-  std::pair<std::shared_ptr<Graph>, std::int64_t> find(const ConvolutionForm& form,
-                                                       const ConvolutionMethod& method) {
+  /// The last plan where there are fewer; nothing where there is none.
+  std::optional<Plan> find(const ConvolutionForm& form, const ConvolutionMethod& method) {
     const std::lock_guard lock(mutex_);
-    Plans* const plans = plans_of(form, method);
-    if (plans == nullptr) return {};
-    build(*plans, method.candidate + 1);
-    if (plans->built.empty()) return {};
-    const auto last = static_cast<int>(plans->built.size()) - 1;
-    return {plans->graph, plans->built[static_cast<std::size_t>(std::min(method.candidate, last))]};
+    const std::vector<Plan>& built = build(form, method, method.candidate + 1);
+    if (built.empty()) return std::nullopt;
+    return built[std::min(static_cast<std::size_t>(method.candidate), built.size() - 1)];
   }
   int count(const ConvolutionForm& form, const ConvolutionMethod& method) {
     const std::lock_guard lock(mutex_);
-    Plans* const plans = plans_of(form, method);
-    if (plans == nullptr) return 0;
-    build(*plans, max_convolution_candidates);
-    return static_cast<int>(plans->built.size());
+    return static_cast<int>(build(form, method, max_convolution_candidates).size());
   }
 
   /// `memory` is used up: the frontend adds pointers of its own to it.
-  void run(const Graph& graph, std::int64_t plan, std::unordered_map<std::int64_t, void*> memory,
-           void* workspace, Stream stream) {
+  void run(const Plan& plan, std::unordered_map<std::int64_t, void*> memory, void* workspace,
+           Stream stream) {
     const std::lock_guard lock(mutex_);
     check(cudnnSetStream(handle_, stream), "cudnnSetStream");
-    check(graph.execute_plan_at_index(handle_, memory, workspace, plan), "a convolution runs");
+    check(plan.graph->execute_plan_at_index(handle_, memory, workspace, plan.number),
+          "a convolution runs");
   }
 
  private:
@@ -198,41 +204,47 @@ class Library {
     return handle_;
   }
 
-  Plans* plans_of(const ConvolutionForm& form, const ConvolutionMethod& method) {
-    if (handle() == nullptr) return nullptr;
+  /// Builds plans until there are `wanted`, or none is left.
+  const std::vector<Plan>& build(const ConvolutionForm& form, const ConvolutionMethod& method,
+                                 int wanted) {
+    if (handle() == nullptr) return none_;
     const auto [place, is_new] = plans_.try_emplace({form, method.precision, method.order});
-    if (is_new) place->second = propose(form, method);
-    return place->second.graph == nullptr ? nullptr : &place->second;
+    Plans& plans = place->second;
+    if (is_new) {
+      propose(form, method, Output::direct, plans);
+      if (form.in != form.out) propose(form, method, Output::passed_on, plans);
+    }
+    for (; plans.looked_at < plans.proposed.size() && std::ssize(plans.built) < wanted;
+         ++plans.looked_at) {
+      const Plan& plan = plans.proposed[plans.looked_at];
+      if (plan.graph->build_plan_at_index(handle_, plan.number).is_good())
+        plans.built.push_back(plan);
+    }
+    return plans.built;
   }
 
-  Plans propose(const ConvolutionForm& form, const ConvolutionMethod& method) {
-    std::shared_ptr<Graph> graph = Builder(form).graph();
+  void propose(const ConvolutionForm& form, const ConvolutionMethod& method, Output output,
+               Plans& plans) {
+    const std::shared_ptr<Graph> graph = Builder(form).graph(output);
     // What works for more shapes follows the proposals of the heuristics.
     if (graph->validate().is_bad() || graph->build_operation_graph(handle_).is_bad() ||
         graph->create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}).is_bad())
-      return {};
+      return;
     graph->deselect_workspace_greater_than(most_workspace_bytes);
     graph->deselect_numeric_notes(refused(form, method));
-    const std::int64_t proposed = graph->get_execution_plan_count();
-    return {std::move(graph), proposed};
-  }
-
-  /// Builds plans until there are `wanted`, or none is left.
-  void build(Plans& plans, int wanted) {
-    for (; plans.looked_at < plans.proposed && static_cast<int>(plans.built.size()) < wanted;
-         ++plans.looked_at)
-      if (plans.graph->build_plan_at_index(handle_, plans.looked_at).is_good())
-        plans.built.push_back(plans.looked_at);
+    for (std::int64_t i = 0; i < graph->get_execution_plan_count(); ++i)
+      plans.proposed.push_back({graph, i});
   }
 
   std::mutex mutex_;
   cudnnHandle_t handle_ = nullptr;
   std::map<std::tuple<ConvolutionForm, Precision, Order>, Plans> plans_;
+  const std::vector<Plan> none_;
 };
 
 class Call {
  public:
-  Call(std::shared_ptr<Graph> graph, std::int64_t plan) : graph_(std::move(graph)), plan_(plan) {}
+  explicit Call(Plan plan) : plan_(std::move(plan)) {}
 
   void operator()(const void* first_data, const void* second_data, const void* bias_data,
                   void* out_data, Workspace workspace, Stream stream) const {
@@ -241,23 +253,23 @@ class Call {
                                                       {second, const_cast<void*>(second_data)},
                                                       {out, out_data}};
     if (bias_data != nullptr) memory[bias] = const_cast<void*>(bias_data);
-    Library::instance().run(*graph_, plan_, std::move(memory), workspace.data(), stream);
+    Library::instance().run(plan_, std::move(memory), workspace.data(), stream);
   }
 
  private:
-  std::shared_ptr<Graph> graph_;
-  std::int64_t plan_;
+  Plan plan_;
 };
 
 }  // namespace
 
 std::optional<LibraryConvolution> find_convolution(const ConvolutionForm& form,
                                                    const ConvolutionMethod& method) {
-  auto [graph, plan] = Library::instance().find(form, method);
-  if (graph == nullptr) return std::nullopt;
+  std::optional<Plan> plan = Library::instance().find(form, method);
+  if (!plan) return std::nullopt;
   std::int64_t bytes = 0;
-  check(graph->get_workspace_size_plan_at_index(plan, bytes), "a plan has a workspace");
-  return LibraryConvolution{Call(std::move(graph), plan), bytes};
+  check(plan->graph->get_workspace_size_plan_at_index(plan->number, bytes),
+        "a plan has a workspace");
+  return LibraryConvolution{Call(std::move(*plan)), bytes};
 }
 
 int count_convolutions(const ConvolutionForm& form, const ConvolutionMethod& method) {

@@ -25,10 +25,12 @@ struct ConvolutionMethod {
 };
 
 /// Names of implementations: "cudnn"; with "_tf32" for f32 rounded to tf32 going in, or "_widened"
-/// for bf16 widened before; then with "_fast" for kernels of any order; then with "/1" to "/9" for
+/// for bf16 widened before; then with "_fast" for kernels of any order; then with "/1" to "/4" for
 /// another candidate than the first. Nothing for other names.
 std::optional<ConvolutionMethod> convolution_method_of(std::string_view implementation);
-inline constexpr int max_convolution_candidates = 10;
+/// cuDNN 9.19 proposes thirty to forty. These are those that it takes for the fastest; some are
+/// compiled when they are built.
+inline constexpr int max_convolution_candidates = 5;
 
 /// True if cuDNN computes a convolution (is_convolution) on the device that is current. Asking
 /// prepares it: tenths of a second for each shape, the first time. False without a device.

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "kernels/cuda/launch_shape.h"
 #include "kernels/cuda/library_workspace.h"
 
 namespace fourfold::kernels::cuda {
@@ -77,11 +78,16 @@ Task task_of(const Problem& problem, ConvolutionInput input) {
   return task;
 }
 
-/// True if widening helps at all: a sum of f32 from bf16.
+/// True if widening may help: for a sum of f32 from bf16, of a weight with so few tiles that a
+/// kernel with a block for each of them leaves most of a GPU idle.
 bool allows(const Task& task, const Problem& problem, ConvolutionInput input) {
-  return input == ConvolutionInput::as_stored ||
-         (problem.dtype == DType::bf16 && task.form.kind == Kind::weight_gradient &&
-          task.form.out == DType::f32);
+  constexpr std::int64_t tile = 128, multiprocessors = 132;  // an H100's
+  if (input == ConvolutionInput::as_stored) return true;
+  const ConvolutionSizes& sizes = task.form.sizes;
+  return problem.dtype == DType::bf16 && task.form.kind == Kind::weight_gradient &&
+         task.form.out == DType::f32 &&
+         ceil_divide(sizes.outputs, tile) * ceil_divide(sizes.taps() * sizes.channels, tile) <
+             multiprocessors;
 }
 
 struct Found {

@@ -43,14 +43,14 @@ struct LibraryConvolution {
 /// Nothing where the library has no kernel for the form.
 using FindConvolution = std::function<std::optional<LibraryConvolution>(const ConvolutionForm&)>;
 
-/// What the library is handed: the operands as they are, or bf16 widened to f32 in the workspace,
-/// for a library that gives f32 of f32 alone. A library that rounds f32 to tf32 then rounds
-/// nothing.
+/// What the library is handed: the operands as they are, or bf16 widened to f32 in the workspace. A
+/// library that rounds f32 to tf32 then rounds nothing. cuDNN 9.19 has few kernels that give f32 of
+/// bf16, and none where channels are no multiple of 8.
 enum class ConvolutionInput : std::uint8_t { as_stored, widened };
 
 /// True if the library computes a convolution, f32 or bf16. A bias that it does not add is added by
 /// an own kernel, and so is what a gradient accumulates to. Widened input is for gradients of a
-/// weight alone, from bf16 to f32.
+/// weight alone, from bf16 to f32, that have too few tiles to fill a GPU.
 bool has_convolution(const Problem& problem, ConvolutionInput input, const FindConvolution& find);
 
 /// Requires has_convolution.

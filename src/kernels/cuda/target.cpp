@@ -48,10 +48,10 @@ std::vector<std::string> cudnn_names(AttentionBy attention) {
 std::vector<std::string> cudnn_convolutions(const std::vector<std::string>& orders, DType dtype,
                                             FloatProducts products) {
   std::vector<std::string> names;
+  if (!orders.empty() && dtype == DType::bf16) names.emplace_back("cudnn_widened");
   const bool is_tf32 = dtype == DType::f32 && products == FloatProducts::tf32;
   for (const std::string& order : orders)
     names.push_back(format("cudnn{}{}", is_tf32 ? "_tf32" : "", order == "cudnn" ? "" : "_fast"));
-  if (!names.empty() && dtype == DType::bf16) names.emplace_back("cudnn_widened");
   return names;
 }
 

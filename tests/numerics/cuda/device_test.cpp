@@ -14,6 +14,7 @@
 #include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/target.h"
+#include "numerics/cuda/all_convolutions.h"
 #include "numerics/cuda/copy_cases.h"
 #include "numerics/cuda/member_cases.h"
 #include "numerics/harness.h"
@@ -155,6 +156,30 @@ TEST_P(CudaDeviceAttention, of_the_library_in_any_order_is_within_the_derived_bo
   expect_within_bound(GetParam(), {"cudnn_fast", DType::bf16, 1, &source});
 }
 
+/// By cuDNN, where it has kernels, and by cuBLASLt, where a convolution is a product.
+class CudaDeviceConvolutions : public CudaDevice {
+ protected:
+  static std::vector<std::string> libraries_of(DType dtype, kernels::cuda::AttentionBy by) {
+    std::vector<std::string> names = kernels::cuda::implementations(
+        problem_of(GetParam(), dtype), kernels::cuda::FloatProducts::full, by);
+    std::erase(names, "own");
+    return names;
+  }
+};
+TEST_P(CudaDeviceConvolutions, of_libraries_are_within_the_derived_bound_and_repeat_their_bits) {
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const std::string& name : libraries_of(dtype, kernels::cuda::AttentionBy::cudnn))
+      expect_sound(GetParam(), name, dtype);
+}
+TEST_P(CudaDeviceConvolutions, of_the_library_in_any_order_are_within_the_derived_bound) {
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const std::string& name : libraries_of(dtype, kernels::cuda::AttentionBy::cudnn_fast)) {
+      if (!name.starts_with("cudnn_fast")) continue;
+      const Kernels source = kernels_by(name);
+      expect_within_bound(GetParam(), {name, dtype, 1, &source});
+    }
+}
+
 void in_device_memory(const Bytes& from, Bytes& to,
                       const std::function<void(const std::byte*, std::byte*)>& copy) {
   Bytes source = from;
@@ -195,6 +220,8 @@ INSTANTIATE_TEST_SUITE_P(Every, CudaDeviceProducts,
                          testing::ValuesIn(cases_that([](const Case& sample) {
                            return op::product_of(sample.op).has_value();
                          })),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Every, CudaDeviceConvolutions, testing::ValuesIn(all_convolutions()),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Every, CudaDeviceAttention,
                          testing::ValuesIn(cases_that([](const Case& sample) {

@@ -9,8 +9,8 @@
 #include "kernels/cuda/cublaslt.h"
 #include "kernels/cuda/cudnn_convolution.h"
 #include "kernels/cuda/target.h"
+#include "numerics/cuda/all_convolutions.h"
 #include "numerics/harness.h"
-#include "support/chains.h"
 #include "support/model_convolution.h"
 
 namespace fourfold::numerics {
@@ -26,25 +26,6 @@ using kernels::cuda::LibraryConvolution;
 using kernels::cuda::cudnn::ConvolutionMethod;
 using kernels::cuda::cudnn::Order;
 using Names = std::vector<std::string>;
-
-op::Op with_bias(const op::Convolution& op) {
-  return op::chain_of({{op, {0, 1, 3}}, {op::AddBias{}, {3, 2, 3}}});
-}
-
-/// Convolutions alone, and each forward one with a bias.
-std::vector<Case> all_convolutions() {
-  std::vector<Case> cases = convolution_cases();
-  for (const Case& sample : convolution_cases())
-    if (const auto* forward = std::get_if<op::Convolution>(&sample.op)) {
-      const std::int64_t outputs = sample.reads[1].shape[0];
-      cases.push_back({sample.name + " with a bias",
-                       with_bias(*forward),
-                       {sample.reads[0], sample.reads[1], uniform({outputs}, "bias")},
-                       {},
-                       sample.reduction + 1});
-    }
-  return cases;
-}
 
 kernels::Run run_of(const kernels::cuda::Enqueue& enqueue) {
   return [enqueue](kernels::Tensors operands, kernels::Workspace workspace) {
@@ -185,13 +166,14 @@ TEST(CudaEmulatedConvolutions, have_names_for_precision_input_order_and_candidat
   };
   EXPECT_TRUE(is("cudnn", {}));
   EXPECT_TRUE(is("cudnn/3", {.candidate = 3}));
-  EXPECT_TRUE(is("cudnn_fast/9", {.order = Order::any, .candidate = 9}));
+  EXPECT_TRUE(is("cudnn_fast/4", {.order = Order::any, .candidate = 4}));
   EXPECT_TRUE(is("cudnn_tf32", {.precision = Precision::tf32}));
   EXPECT_TRUE(is("cudnn_tf32_fast", {.precision = Precision::tf32, .order = Order::any}));
   EXPECT_TRUE(
       is("cudnn_widened/1",
          {.precision = Precision::tf32, .input = ConvolutionInput::widened, .candidate = 1}));
-  for (const char* name : {"own", "cublaslt", "cudnn/0", "cudnn/10", "cudnn_", "cudnn_slow"})
+  for (const char* name :
+       {"own", "cublaslt", "cudnn/0", "cudnn/5", "cudnn/10", "cudnn_", "cudnn_slow"})
     EXPECT_EQ(convolution_method_of(name), std::nullopt) << name;
 }
 
@@ -217,8 +199,10 @@ TEST(CudaEmulatedConvolutions, are_cudnns_where_a_target_may_have_it_and_own_wit
   EXPECT_EQ(chosen(AttentionBy::own, problems.narrow, DType::f32, FloatProducts::tf32),
             "cublaslt_tf32");
   for (const Problem& problem : {problems.wide, problems.narrow, problems.gradient}) {
-    EXPECT_EQ(chosen(AttentionBy::cudnn, problem), "cudnn");
-    EXPECT_EQ(chosen(AttentionBy::cudnn_fast, problem), "cudnn_fast");
+    const bool is_widened = problem.op == problems.gradient.op;
+    EXPECT_EQ(chosen(AttentionBy::cudnn, problem), is_widened ? "cudnn_widened" : "cudnn");
+    EXPECT_EQ(chosen(AttentionBy::cudnn_fast, problem),
+              is_widened ? "cudnn_widened" : "cudnn_fast");
     EXPECT_EQ(chosen(AttentionBy::cudnn, problem, DType::f32), "cudnn");
     EXPECT_EQ(chosen(AttentionBy::cudnn, problem, DType::f32, FloatProducts::tf32), "cudnn_tf32");
   }
@@ -257,8 +241,12 @@ TEST(CudaEmulatedConvolutions, are_measured_with_all_that_compute_them_and_no_ot
   EXPECT_EQ(names(problems.narrow, AttentionBy::cudnn),
             (Names{"cudnn", "cudnn/1", "cudnn/2", "cublaslt", "cublaslt/1", "cublaslt/2", "own"}));
   EXPECT_EQ(names(problems.gradient, AttentionBy::cudnn_fast),
-            (Names{"cudnn_fast", "cudnn_fast/1", "cudnn_fast/2", "cudnn", "cudnn/1", "cudnn/2",
-                   "cudnn_widened", "cudnn_widened/1", "cudnn_widened/2", "own"}));
+            (Names{"cudnn_widened", "cudnn_widened/1", "cudnn_widened/2", "cudnn_fast",
+                   "cudnn_fast/1", "cudnn_fast/2", "cudnn", "cudnn/1", "cudnn/2", "own"}));
+  Problem large = problems.gradient;
+  large.shapes = {{2, 8, 8, 512}, {2, 8, 8, 512}, {512, 3, 3, 512}};
+  EXPECT_EQ(names(large, AttentionBy::cudnn), (Names{"cudnn", "cudnn/1", "cudnn/2", "own"}))
+      << "144 tiles are blocks enough";
   Problem full = problems.wide;
   full.dtype = DType::f32;
   EXPECT_EQ(names(full, AttentionBy::cudnn, FloatProducts::tf32),
@@ -278,7 +266,9 @@ TEST(CudaEmulatedConvolutions, by_the_names_of_a_program_are_within_the_bound) {
       const Problem problem = problem_of(sample, dtype);
       const std::string name =
           kernels::cuda::implementations(problem, FloatProducts::full, AttentionBy::cudnn)[0];
-      EXPECT_EQ(name, "cudnn") << sample.name;
+      const auto* gradient = std::get_if<op::ConvolutionWeightGradient>(&sample.op);
+      const bool is_widened = dtype == DType::bf16 && gradient != nullptr && gradient->unrounded;
+      EXPECT_EQ(name, is_widened ? "cudnn_widened" : "cudnn") << sample.name;
       expect_sound(sample, dtype, name, by_name(name));
     }
 }
