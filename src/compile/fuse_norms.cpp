@@ -106,6 +106,14 @@ class NormFuser : private Neighbours {
     return members;
   }
 
+  /// True if a sum has a term that another norm gives.
+  bool is_term_of_norm(std::size_t sum) const {
+    return std::ranges::any_of(std::vector{0U, 1U}, [&](std::size_t term) {
+      return maker<op::GroupNormApplyGradient>(sum, term) ||
+             maker<op::GroupNormMomentsGradient>(sum, term);
+    });
+  }
+
   Members members_of_gradient(std::size_t moments) const {
     constexpr std::size_t moments_grad = 2, x_grad = 3;
     Members members = {moments};
@@ -127,7 +135,14 @@ class NormFuser : private Neighbours {
             members.insert(*earlier);
           }
     }
-    for (const std::size_t of_bias : readers<op::BiasGradient>(sum, 2)) members.insert(of_bias);
+    std::size_t last = sum;
+    if (const auto later = readers<op::Add>(sum, 2);
+        later.size() == 1 && uses().of_value(slice(sum, 2), sum).size() == 1 &&
+        !is_term_of_norm(later[0])) {
+      last = later[0];
+      members.insert(last);
+    }
+    for (const std::size_t of_bias : readers<op::BiasGradient>(last, 2)) members.insert(of_bias);
     return members;
   }
 

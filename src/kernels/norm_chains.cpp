@@ -60,14 +60,49 @@ bool is_whole_channels(const op::BiasGradient& row, const Shape& grad, const Sha
          row.summed_dims == static_cast<std::int64_t>(grad.rank()) - 1;
 }
 
+/// Takes a bias and a sum that lead to x, as far as there are some; the first hands its result on.
+std::optional<BiasAndSum> take_bias_and_sum(PieceSet& pieces, std::size_t x, op::Shapes shapes) {
+  const auto bias = pieces.take<op::AddBias>();
+  const auto sum = pieces.take<op::Add>();
+  BiasAndSum made{.in = x, .x = x};
+  if (bias) {
+    if (bias[2] != x || shapes[bias[1]] != Shape{shapes[x].back()}) return std::nullopt;
+    made.in = bias[0];
+    made.bias = bias[1];
+  }
+  if (sum) {
+    if (sum[2] != x || sum.row->wide) return std::nullopt;
+    made.bias_first = bias && bias.place < sum.place;
+    const bool is_first_handed_on = made.bias_first && sum[0] == x;
+    if (made.bias_first && !is_first_handed_on && sum[1] != x) return std::nullopt;
+    if (bias && !made.bias_first && bias[0] != x) return std::nullopt;
+    if (!made.bias_first) made.in = sum[0];
+    made.other = is_first_handed_on || !made.bias_first ? sum[1] : sum[0];
+  }
+  for (const std::size_t read : {made.in, made.other.value_or(made.in)})
+    if (read != x && !pieces.is_read(read)) return std::nullopt;
+  const bool is_made = bias || sum;
+  if (is_made && (made.in == x || made.other == x)) return std::nullopt;
+  return made;
+}
+
 }  // namespace
 
-std::optional<NormStatistics> norm_statistics(const op::Fused& chain) {
+std::optional<BiasAndSum> bias_and_sum(const op::Fused& chain, op::Shapes shapes) {
+  PieceSet pieces(chain);
+  if (chain.size() != 2 || shapes.back().rank() < 2) return std::nullopt;
+  const auto made = take_bias_and_sum(pieces, shapes.size() - 1, shapes);
+  return made && made->bias && made->other ? made : std::nullopt;
+}
+
+std::optional<NormStatistics> norm_statistics(const op::Fused& chain, op::Shapes shapes) {
   PieceSet pieces(chain);
   const auto moments = pieces.take<op::GroupNormMoments>();
   const auto statistics = pieces.take<op::GroupNormStatistics>();
-  if (!moments || !statistics || !pieces.are_all_taken()) return std::nullopt;
-  NormStatistics made{moments[0], moments[1], statistics.operands->back(), *statistics.operands,
+  if (!moments || !statistics) return std::nullopt;
+  const auto of = take_bias_and_sum(pieces, moments[0], shapes);
+  if (!of || !pieces.are_all_taken()) return std::nullopt;
+  NormStatistics made{*of, moments[1], statistics.operands->back(), *statistics.operands,
                       *statistics.row};
   made.parts.pop_back();
   return made;
@@ -172,6 +207,7 @@ std::optional<NormGradientOfX> norm_gradient_of_x(const op::Fused& chain, op::Sh
       [&](const auto& sum) { return has(sum, by_moments) && !sum.row->wide; });
   if (!last) return std::nullopt;
   made.x_grad = last[2];
+  std::size_t last_place = last.place;
   const std::size_t before = other(last, by_moments);
   if (const auto first = pieces.take_if<op::Add>([&](const auto& sum) {
         return has(sum, direct) && sum[2] == before && sum.place < last.place && !sum.row->wide;
@@ -181,11 +217,19 @@ std::optional<NormGradientOfX> norm_gradient_of_x(const op::Fused& chain, op::Sh
   } else if (before != direct) {
     return std::nullopt;
   }
+  if (const auto later = pieces.take_if<op::Add>([&](const auto& sum) {
+        return has(sum, last[2]) && sum.place > last.place && !sum.row->wide;
+      })) {
+    made.later_addend = other(later, last[2]);
+    made.x_grad = later[2];
+    last_place = later.place;
+    if (!pieces.is_read(*made.later_addend)) return std::nullopt;
+  }
   // Values that only pieces touch, or the result itself before it is there.
-  for (const std::size_t value : {direct, by_moments, before})
+  for (const std::size_t value : {direct, by_moments, before, last[2]})
     if (value != made.x_grad && !pieces.is_between(value)) return std::nullopt;
   while (const auto of_bias = pieces.take_if<op::BiasGradient>([&](const auto& bias) {
-    return bias[0] == made.x_grad && bias.place > last.place &&
+    return bias[0] == made.x_grad && bias.place > last_place &&
            is_whole_channels(*bias.row, shapes[bias[0]], shapes[bias[1]]);
   }))
     made.biases.push_back({of_bias[1], of_bias.row->accumulate});

@@ -16,7 +16,11 @@ namespace fourfold::kernels {
 /// Chains of the forward pass, in the order in which a compiler should look for them. Those of the
 /// backward pass are as long as compile/fuse_norms.h finds them.
 inline constexpr auto norm_chains = std::to_array<std::string_view>(
-    {"group_norm_moments&group_norm_statistics", "group_norm_apply+scale_shift+silu+dropout",
+    {"add_bias+add&group_norm_moments&group_norm_statistics",
+     "add+add_bias&group_norm_moments&group_norm_statistics",
+     "add_bias&group_norm_moments&group_norm_statistics",
+     "add&group_norm_moments&group_norm_statistics", "group_norm_moments&group_norm_statistics",
+     "add_bias+add", "add+add_bias", "group_norm_apply+scale_shift+silu+dropout",
      "group_norm_apply+scale_shift+silu", "group_norm_apply+silu+dropout",
      "group_norm_apply+silu"});
 
@@ -27,11 +31,20 @@ inline constexpr auto repeated_norm_rows =
 inline constexpr auto readers_of_repeated_norms =
     std::to_array<std::string_view>({"silu_gradient", "scale_shift_sums"});
 
+/// x = in + bias, in + other, or the sum of all three, each sum stored; `bias_first` says that the
+/// bias is added before the other. x = in where there is neither.
+struct BiasAndSum {
+  std::size_t in = 0, x = 0;
+  std::optional<std::size_t> bias = {}, other = {};
+  bool bias_first = false;
+};
+
 /// op::GroupNormMoments of x; op::GroupNormStatistics of all parts, `moments` being of one of them.
 struct NormStatistics {
-  std::size_t x, moments, statistics;
-  std::vector<std::size_t> parts;  // moments of each part
-  op::GroupNormStatistics row;
+  BiasAndSum of;
+  std::size_t moments = 0, statistics = 0;
+  std::vector<std::size_t> parts = {};  // moments of each part
+  op::GroupNormStatistics row = {};
 };
 
 /// op::Dropout of a tensor of the chain.
@@ -67,14 +80,15 @@ struct NormSumsOfGradient {
   std::optional<ChainDropout> dropout = {};
 };
 
-/// x_grad = (addend +) op::GroupNormApplyGradient + op::GroupNormMomentsGradient, each sum stored.
+/// x_grad = (addend +) op::GroupNormApplyGradient + op::GroupNormMomentsGradient (+ later_addend),
+/// each sum stored.
 /// moments_grad is op::GroupNormStatisticsGradient of statistics_grad. bias_grads are
 /// op::BiasGradient of x_grad.
 struct NormGradientOfX {
   op::GroupNormStatisticsGradient row;
   std::size_t x = 0, moments = 0, statistics = 0, statistics_grad = 0, gain = 0, y_grad = 0,
               x_grad = 0;
-  std::optional<std::size_t> addend = {};
+  std::optional<std::size_t> addend = {}, later_addend = {};
   struct Bias {
     std::size_t gradient;
     bool accumulate;
@@ -83,7 +97,8 @@ struct NormGradientOfX {
 };
 
 // What a chain is; nothing where it is another one, or has an attribute that kernels do not know.
-std::optional<NormStatistics> norm_statistics(const op::Fused& chain);
+std::optional<BiasAndSum> bias_and_sum(const op::Fused& chain, op::Shapes shapes);
+std::optional<NormStatistics> norm_statistics(const op::Fused& chain, op::Shapes shapes);
 std::optional<NormAndSilu> norm_and_silu(const op::Fused& chain);
 std::optional<NormSumsOfGradient> norm_sums_of_gradient(const op::Fused& chain);
 std::optional<NormGradientOfX> norm_gradient_of_x(const op::Fused& chain, op::Shapes shapes);

@@ -84,15 +84,30 @@ void add_cases(std::vector<Case>& cases, const op::GroupNormApply& norm, const S
   add("sums", op::norm_sums(norm, false), {of.x, of.statistics, of.gain, of.grad});
   const auto summed = static_cast<std::int64_t>(shape.rank()) - 1;
   for (const bool has_addend : {false, true})
-    for (const std::size_t biases : {0U, 2U}) {
-      Arrays reads = {of.x, of.moments, of.statistics, of.statistics_grad, of.gain, of.grad};
-      if (has_addend) reads.push_back(of.addend);
-      std::vector<op::BiasGradient> rows;
-      if (biases > 0) rows = {{summed, true}, {summed, false}};
-      add(format("addend {} biases {}", has_addend, biases),
-          op::norm_gradient(norm, of.pixels(), has_addend, rows), reads,
-          biases > 0 ? Arrays{of.bias} : Arrays{});
-    }
+    for (const bool has_later_addend : {false, true})
+      for (const std::size_t biases : {0U, 2U}) {
+        Arrays reads = {of.x, of.moments, of.statistics, of.statistics_grad, of.gain, of.grad};
+        if (has_addend) reads.push_back(of.addend);
+        if (has_later_addend) reads.push_back(of.x);
+        std::vector<op::BiasGradient> rows;
+        if (biases > 0) rows = {{summed, true}, {summed, false}};
+        add(format("addends {} {} biases {}", has_addend, has_later_addend, biases),
+            op::norm_gradient(norm, of.pixels(), has_addend, has_later_addend, rows), reads,
+            biases > 0 ? Arrays{of.bias} : Arrays{});
+      }
+  for (const op::SumOf sum : {op::SumOf::bias, op::SumOf::other, op::SumOf::bias_then_other,
+                              op::SumOf::other_then_bias}) {
+    Arrays reads = {of.grad};
+    if (sum == op::SumOf::other || sum == op::SumOf::other_then_bias) reads.push_back(of.x);
+    if (sum != op::SumOf::other) reads.push_back(of.bias);
+    if (sum == op::SumOf::bias_then_other) reads.push_back(of.x);
+    const std::string name = format("sum {}", static_cast<int>(sum));
+    if (reads.size() == 3) add(name, op::bias_and_sum(sum), reads);
+    const std::int64_t others = norm.width - shape.back();
+    if (others > 0) reads.push_back(uniform({others, shape[0], 2}, "moments", 1, 2));
+    add(name + " and statistics",
+        op::sum_and_statistics(sum, {norm.groups, others > 0 ? 2 : 1, of.pixels()}), reads);
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The chains of rows around norms over groups of channels, as the compiler wires them. Header only.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -25,6 +26,40 @@ inline Op moments_and_statistics(const GroupNormStatistics& row, std::size_t ind
     statistics.operands.push_back(part == index ? parts : other++);
   statistics.operands.push_back(parts + 1);
   return chain_of({{GroupNormMoments{}, {0, parts}}, std::move(statistics)});
+}
+
+/// What x is the sum of, in this order.
+enum class SumOf : std::uint8_t { bias, other, bias_then_other, other_then_bias };
+
+/// The pieces that make x of operand 0, a bias and another input, which are operands from 1 on.
+inline std::vector<Piece> pieces_of_sum(SumOf of, std::size_t x) {
+  switch (of) {
+    case SumOf::bias:
+      return {{AddBias{}, {0, 1, x}}};
+    case SumOf::other:
+      return {{Add{}, {0, 1, x}}};
+    case SumOf::bias_then_other:
+      return {{AddBias{}, {0, 1, x}}, {Add{}, {x, 2, x}}};
+    case SumOf::other_then_bias:
+      return {{Add{}, {0, 1, x}}, {AddBias{}, {x, 2, x}}};
+  }
+  return {};
+}
+/// Operands in, bias and other in the order of the sums; x.
+inline Op bias_and_sum(SumOf of) {
+  return chain_of(pieces_of_sum(of, 3));
+}
+/// Operands in, what is added, the moments of the other part; x, moments, statistics.
+inline Op sum_and_statistics(SumOf of, const GroupNormStatistics& row) {
+  const std::size_t added = of == SumOf::bias || of == SumOf::other ? 1 : 2, other = 1 + added,
+                    x = other + static_cast<std::size_t>(row.parts) - 1;
+  std::vector<Piece> pieces = pieces_of_sum(of, x);
+  pieces.push_back({GroupNormMoments{}, {x, x + 1}});
+  Piece statistics{row, {x + 1}};
+  if (row.parts == 2) statistics.operands.push_back(other);
+  statistics.operands.push_back(x + 2);
+  pieces.push_back(std::move(statistics));
+  return chain_of(std::move(pieces));
 }
 
 /// What follows a norm in the forward pass.
@@ -82,19 +117,20 @@ inline Op norm_sums_of_silu(const GroupNormApply& norm, const AfterNorm& after, 
   return chain_with_between(std::move(pieces), after.modulated ? 3 : 2);
 }
 
-/// Operands x, moments, statistics, statistics_grad, gain, y_grad, (addend); x_grad, and a gradient
-/// for each of `biases`; between: by_moments, moments_grad.
+/// Operands x, moments, statistics, statistics_grad, gain, y_grad, (addend,) (later_addend);
+/// x_grad, and a gradient for each of `biases`; between: by_moments, moments_grad.
 inline Op norm_gradient(const GroupNormApply& norm, std::int64_t pixels, bool has_addend,
-                        const std::vector<BiasGradient>& biases) {
+                        bool has_later_addend, const std::vector<BiasGradient>& biases) {
   auto of_statistics = of_channels<GroupNormStatisticsGradient>(norm);
   of_statistics.pixels = pixels;
-  const std::size_t x_grad = has_addend ? 7 : 6, by_moments = x_grad + 1 + biases.size(),
-                    moments_grad = by_moments + 1;
+  const std::size_t later = has_addend ? 7 : 6, x_grad = later + (has_later_addend ? 1 : 0),
+                    by_moments = x_grad + 1 + biases.size(), moments_grad = by_moments + 1;
   std::vector<Piece> pieces = {{of_channels<GroupNormApplyGradient>(norm), {2, 4, 5, x_grad}},
                                {of_statistics, {2, 3, 1, moments_grad}},
                                {GroupNormMomentsGradient{}, {0, 1, moments_grad, by_moments}}};
   if (has_addend) pieces.push_back({Add{}, {x_grad, 6, x_grad}});
   pieces.push_back({Add{}, {x_grad, by_moments, x_grad}});
+  if (has_later_addend) pieces.push_back({Add{}, {x_grad, later, x_grad}});
   for (std::size_t i = 0; i < biases.size(); ++i)
     pieces.push_back({biases[i], {x_grad, x_grad + 1 + i}});
   return chain_with_between(std::move(pieces), 2);

@@ -158,8 +158,9 @@ Enqueue prepare_row(const op::GroupNormMoments&, const Problem& problem) {
   const PixelSizes sizes = pixel_sizes(problem.shapes[0]);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return [sizes](Tensors operands, Workspace workspace, Stream stream) {
-      enqueue_moments(operands[0].as<T>(), sizes, operands[1].as<float>(), std::nullopt, workspace,
-                      stream);
+      T* const x = operands[0].as<T>();
+      enqueue_moments<T>(MomentSource<T, false, false>{x, nullptr, nullptr, x, false}, sizes,
+                         operands[1].as<float>(), std::nullopt, workspace, stream);
     };
   });
 }

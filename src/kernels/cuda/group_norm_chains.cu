@@ -71,6 +71,31 @@ struct NormAndSiluBody {
   }
 };
 
+template <class T>
+struct BiasAndSumBody {
+  struct Channels {
+    OfPack<T> bias = {};
+  };
+  const T* bias_C;
+  bool bias_first;
+
+  __device__ Channels channels(std::int64_t, int channel, int count) const {
+    Channels kept;
+    for (int i = 0; i < count; ++i) kept.bias[i] = to_float(bias_C[channel + i]);
+    return kept;
+  }
+  template <int size>
+  __device__ void compute(const Channels& kept, std::int64_t, const float (&in)[2][size],
+                          float (&x)[size]) const {
+#pragma unroll
+    for (int i = 0; i < size; ++i) {
+      const float first = bias_first ? kept.bias[i] : in[1][i],
+                  second = bias_first ? in[1][i] : kept.bias[i];
+      x[i] = stored<T>(in[0][i] + first) + second;
+    }
+  }
+};
+
 // --- backward: sums
 
 /// What follows the sums of a chain.
@@ -127,9 +152,9 @@ __global__ void __launch_bounds__(pixel_threads) finish_sums(SumsOutputs<T> of) 
 template <class T, bool has_addend, bool has_biases>
 struct GradientVisitor {
   struct Loaded {
-    PackOf<T, T> x, y_grad, addend;
+    PackOf<T, T> x, y_grad, addend, later_addend;
   };
-  const T *x_BPC, *y_grad_BPC, *addend_BPC;
+  const T *x_BPC, *y_grad_BPC, *addend_BPC, *later_addend_BPC;
   T* x_grad_BPC;
   MomentsGradientOfPack<T> moments;
   OfPack<T> factor;
@@ -137,9 +162,12 @@ struct GradientVisitor {
 
   template <class Part>
   __device__ Loaded load(std::int64_t element, Part part) const {
-    Loaded loaded{
-        load_packs<T>(x_BPC + element, part), load_packs<T>(y_grad_BPC + element, part), {}};
+    Loaded loaded;
+    loaded.x = load_packs<T>(x_BPC + element, part);
+    loaded.y_grad = load_packs<T>(y_grad_BPC + element, part);
     if constexpr (has_addend) loaded.addend = load_packs<T>(addend_BPC + element, part);
+    if (later_addend_BPC != nullptr)
+      loaded.later_addend = load_packs<T>(later_addend_BPC + element, part);
     return loaded;
   }
   template <class Part>
@@ -150,6 +178,8 @@ struct GradientVisitor {
       float direct = stored<T>(of.y_grad[i] * factor[i]);
       if constexpr (has_addend) direct = stored<T>(__fadd_rn(of.addend[i], direct));
       x_grad[i] = stored<T>(__fadd_rn(direct, stored<T>(moments.gradient(i, of.x[i]))));
+      if (later_addend_BPC != nullptr)
+        x_grad[i] = stored<T>(__fadd_rn(x_grad[i], of.later_addend[i]));
       if constexpr (has_biases) sum[0][i] += x_grad[i];
     }
     store_packs<T>(x_grad, part, x_grad_BPC + element);
@@ -158,7 +188,7 @@ struct GradientVisitor {
 
 template <class T>
 struct GradientOperands {
-  const T *x_BPC, *y_grad_BPC, *addend_BPC, *gain_C;
+  const T *x_BPC, *y_grad_BPC, *addend_BPC, *later_addend_BPC, *gain_C;
   T* x_grad_BPC;
   GroupStatistics statistics;
   const float *statistics_grad_BG2, *moments_CB2;
@@ -172,7 +202,7 @@ __global__ void __launch_bounds__(pixel_threads)
   begin_kernel();
   const OwnPixels<T> own(blocks);
   GradientVisitor<T, has_addend, has_biases> visitor{
-      of.x_BPC, of.y_grad_BPC, of.addend_BPC, of.x_grad_BPC, {}, {}, {}};
+      of.x_BPC, of.y_grad_BPC, of.addend_BPC, of.later_addend_BPC, of.x_grad_BPC, {}, {}, {}};
   of.statistics.for_channels(own.sample, own.channel, own.count, [&](int i, const float* group) {
     const std::int64_t channel = own.channel + i;
     const float* const moments = of.moments_CB2 + (channel * blocks.sizes.samples + own.sample) * 2;
@@ -192,23 +222,44 @@ __global__ void __launch_bounds__(pixel_threads)
 }  // namespace
 
 std::int64_t workspace_bytes(const NormStatistics& chain, const Problem& problem) {
-  return bytes_of_pixel_sums(pixel_sizes(problem.shapes[chain.x]), problem.dtype, 2);
+  return bytes_of_pixel_sums(pixel_sizes(problem.shapes[chain.of.x]), problem.dtype, 2);
 }
 
 Enqueue prepare_chain(const NormStatistics& chain, const Problem& problem) {
-  const PixelSizes sizes = pixel_sizes(problem.shapes[chain.x]);
+  const PixelSizes sizes = pixel_sizes(problem.shapes[chain.of.x]);
   NormParts<float> parts{};
   for (std::size_t i = 0; i < chain.parts.size(); ++i)
     parts.channels[i] = problem.shapes[chain.parts[i]][0];
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return [chain, sizes, parts](Tensors operands, Workspace workspace, Stream stream) {
-      MergedGroups groups{parts, chain.row.groups, static_cast<float>(chain.row.pixels),
-                          static_cast<float>(chain.row.epsilon),
-                          operands[chain.statistics].as<float>()};
-      for (std::size_t i = 0; i < chain.parts.size(); ++i)
-        groups.parts.moments_CB2[i] = operands[chain.parts[i]].as<float>();
-      enqueue_moments(operands[chain.x].as<T>(), sizes, operands[chain.moments].as<float>(), groups,
-                      workspace, stream);
+    return for_two(
+        chain.of.bias.has_value(), chain.of.other.has_value(),
+        [&]<class Biased, class Summed>(Biased, Summed) -> Enqueue {
+          return [chain, sizes, parts](Tensors operands, Workspace workspace, Stream stream) {
+            MergedGroups groups{parts, chain.row.groups, static_cast<float>(chain.row.pixels),
+                                static_cast<float>(chain.row.epsilon),
+                                operands[chain.statistics].as<float>()};
+            for (std::size_t i = 0; i < chain.parts.size(); ++i)
+              groups.parts.moments_CB2[i] = operands[chain.parts[i]].as<float>();
+            const BiasAndSum& of = chain.of;
+            const MomentSource<T, Biased::value, Summed::value> source{
+                operands[of.in].as<T>(), of.bias ? operands[*of.bias].as<T>() : nullptr,
+                of.other ? operands[*of.other].as<T>() : nullptr, operands[of.x].as<T>(),
+                of.bias_first};
+            enqueue_moments<T>(source, sizes, operands[chain.moments].as<float>(), groups,
+                               workspace, stream);
+          };
+        });
+  });
+}
+
+Enqueue prepare_chain(const BiasAndSum& chain, const Problem& problem) {
+  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+    return [chain, sizes = pixel_sizes(problem.shapes[chain.x])](Tensors operands, Workspace,
+                                                                 Stream stream) {
+      enqueue_pixel_map<T, 2>(sizes, {operands[chain.in].as<T>(), operands[*chain.other].as<T>()},
+                              operands[chain.x].as<T>(),
+                              BiasAndSumBody<T>{operands[*chain.bias].as<T>(), chain.bias_first},
+                              stream);
     };
   });
 }
@@ -288,34 +339,35 @@ std::int64_t workspace_bytes(const NormGradientOfX& chain, const Problem& proble
 
 Enqueue prepare_chain(const NormGradientOfX& chain, const Problem& problem) {
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return for_two(
-        chain.addend.has_value(), !chain.biases.empty(),
-        [&]<class HasAddend, class HasBiases>(HasAddend, HasBiases) -> Enqueue {
-          return [chain, sizes = pixel_sizes(problem.shapes[chain.x])](
-                     Tensors operands, Workspace workspace, Stream stream) {
-            const GradientOperands<T> of{
-                operands[chain.x].as<T>(),
-                operands[chain.y_grad].as<T>(),
-                chain.addend ? operands[*chain.addend].as<T>() : nullptr,
-                operands[chain.gain].as<T>(),
-                operands[chain.x_grad].as<T>(),
-                {operands[chain.statistics].as<float>(), channel_groups(chain.row)},
-                operands[chain.statistics_grad].as<float>(),
-                operands[chain.moments].as<float>(),
-                static_cast<float>(chain.row.pixels)};
-            const PixelBlocks blocks = pixel_blocks<T>(sizes);
-            const StretchNumbers numbers =
-                HasBiases::value ? StretchNumbers(blocks, workspace) : StretchNumbers();
-            launch(make_gradient<T, HasAddend::value, HasBiases::value>, blocks.launch_shape(),
-                   stream, blocks,
-                   are_whole_packs<T>(sizes, of.x_BPC, of.y_grad_BPC, of.addend_BPC, of.x_grad_BPC),
-                   of, numbers);
-            for (const NormGradientOfX::Bias& bias : chain.biases)
-              enqueue_stretches<1>(
-                  numbers.numbers, sizes.channels, numbers.stretches * sizes.samples,
-                  {{operands[bias.gradient].as<float>()}, {bias.accumulate}}, stream);
-          };
-        });
+    return for_two(chain.addend.has_value(), !chain.biases.empty(),
+                   [&]<class HasAddend, class HasBiases>(HasAddend, HasBiases) -> Enqueue {
+                     return [chain, sizes = pixel_sizes(problem.shapes[chain.x])](
+                                Tensors operands, Workspace workspace, Stream stream) {
+                       const GradientOperands<T> of{
+                           operands[chain.x].as<T>(),
+                           operands[chain.y_grad].as<T>(),
+                           chain.addend ? operands[*chain.addend].as<T>() : nullptr,
+                           chain.later_addend ? operands[*chain.later_addend].as<T>() : nullptr,
+                           operands[chain.gain].as<T>(),
+                           operands[chain.x_grad].as<T>(),
+                           {operands[chain.statistics].as<float>(), channel_groups(chain.row)},
+                           operands[chain.statistics_grad].as<float>(),
+                           operands[chain.moments].as<float>(),
+                           static_cast<float>(chain.row.pixels)};
+                       const PixelBlocks blocks = pixel_blocks<T>(sizes);
+                       const StretchNumbers numbers =
+                           HasBiases::value ? StretchNumbers(blocks, workspace) : StretchNumbers();
+                       launch(make_gradient<T, HasAddend::value, HasBiases::value>,
+                              blocks.launch_shape(), stream, blocks,
+                              are_whole_packs<T>(sizes, of.x_BPC, of.y_grad_BPC, of.addend_BPC,
+                                                 of.later_addend_BPC, of.x_grad_BPC),
+                              of, numbers);
+                       for (const NormGradientOfX::Bias& bias : chain.biases)
+                         enqueue_stretches<1>(
+                             numbers.numbers, sizes.channels, numbers.stretches * sizes.samples,
+                             {{operands[bias.gradient].as<float>()}, {bias.accumulate}}, stream);
+                     };
+                   });
   });
 }
 

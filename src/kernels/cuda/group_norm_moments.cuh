@@ -30,13 +30,68 @@ __device__ inline float pixels_of_stretch(std::int64_t pixels, unsigned stretch,
   return static_cast<float>(pixels * (stretch + 1) / stretches - pixels * stretch / stretches);
 }
 
-/// Visitor that sums x, or distances from a mean and their squares.
-template <class T, bool centred>
-struct MomentVisitor {
+/// What x is made of: itself, or an input to which a bias, another input, or both are added, and
+/// each sum stored.
+template <class T, bool biased, bool summed>
+struct MomentSource {
+  static constexpr bool makes_x = biased || summed;
+  struct Loaded {
+    PackOf<T, T> in, other;
+  };
+  const T *in_BPC, *bias_C, *other_BPC;
+  T* x_BPC;
+  bool bias_first;
+
+  template <class Part>
+  __device__ Loaded load(std::int64_t element, Part part) const {
+    Loaded loaded{load_packs<T>(in_BPC + element, part), {}};
+    if constexpr (summed) loaded.other = load_packs<T>(other_BPC + element, part);
+    return loaded;
+  }
+  __device__ float value(const Loaded& of, int i, float bias) const {
+    float value = of.in[i];
+    if constexpr (biased && summed) {
+      const float other = of.other[i];
+      value = bias_first ? stored<T>(value + bias) + other : stored<T>(value + other) + bias;
+    } else {
+      if constexpr (biased) value += bias;
+      if constexpr (summed) value += of.other[i];
+    }
+    return stored<T>(value);
+  }
+};
+
+/// Visitor that makes x and sums it.
+template <class T, class Source>
+struct MeanVisitor {
+  using Loaded = typename Source::Loaded;
+  const Source& source;
+  float bias[pack_size<T>];
+  float sum[1][pack_size<T>];
+
+  template <class Part>
+  __device__ Loaded load(std::int64_t element, Part part) const {
+    return source.load(element, part);
+  }
+  template <class Part>
+  __device__ void take(std::int64_t element, const Loaded& of, Part part) {
+    float x[pack_size<T>];
+#pragma unroll
+    for (int i = 0; i < pack_size<T>; ++i) {
+      x[i] = source.value(of, i, bias[i]);
+      sum[0][i] += x[i];
+    }
+    if constexpr (Source::makes_x) store_packs<T>(x, part, source.x_BPC + element);
+  }
+};
+
+/// Visitor that sums distances from a mean and their squares.
+template <class T>
+struct DistanceVisitor {
   using Loaded = PackOf<T, T>;
   const T* x_BPC;
   float mean[pack_size<T>];
-  float sum[centred ? 2 : 1][pack_size<T>];
+  float sum[2][pack_size<T>];
 
   template <class Part>
   __device__ Loaded load(std::int64_t element, Part part) const {
@@ -46,30 +101,32 @@ struct MomentVisitor {
   __device__ void take(std::int64_t, const Loaded& x, Part) {
 #pragma unroll
     for (int i = 0; i < pack_size<T>; ++i) {
-      const float distance = centred ? x[i] - mean[i] : x[i];
+      const float distance = x[i] - mean[i];
       sum[0][i] += distance;
-      if constexpr (centred) sum[1][i] += distance * distance;
+      sum[1][i] += distance * distance;
     }
   }
 };
 
 /// Two numbers for each channel of each stretch: the mean, and the sum of squared distances from
 /// it. What the sum of distances from the computed mean leaves of it corrects both.
-template <class T>
+template <class T, class Source>
 __global__ void __launch_bounds__(pixel_threads)
-    stretch_moments(PixelBlocks blocks, bool aligned, const T* x_BPC, StretchNumbers numbers) {
+    stretch_moments(PixelBlocks blocks, bool aligned, Source source, StretchNumbers numbers) {
   begin_kernel();
   __shared__ float means[pixel_threads * pack_size<T>];
   const OwnPixels<T> own(blocks);
   const float pixels = pixels_of_stretch(blocks.sizes.pixels, own.stretch, blocks.stretches);
   const int pack = static_cast<int>(threadIdx.x % blocks.packs) * pack_size<T>,
             first = own.channel - pack;
-  MomentVisitor<T, false> of_all{x_BPC, {}, {}};
-  if (own.count > 0) go_over_pixels<8>(own, blocks, aligned, of_all);
+  MeanVisitor<T, Source> of_all{source, {}, {}};
+  if (source.bias_C != nullptr)
+    for (int i = 0; i < own.count; ++i) of_all.bias[i] = to_float(source.bias_C[own.channel + i]);
+  if (own.count > 0) go_over_pixels<4>(own, blocks, aligned, of_all);
   add_up_rows<1>(own, blocks, of_all.sum, [&](int channel, const float(&totals)[1]) {
     means[channel - first] = totals[0] / pixels;
   });
-  MomentVisitor<T, true> of_distances{x_BPC, {}, {}};
+  DistanceVisitor<T> of_distances{source.x_BPC, {}, {}};
   for (int i = 0; i < own.count; ++i) of_distances.mean[i] = means[pack + i];
   if (own.count > 0) go_over_pixels<8>(own, blocks, aligned, of_distances);
   add_up_rows<2>(own, blocks, of_distances.sum, [&](int channel, const float(&totals)[2]) {
@@ -124,16 +181,16 @@ __global__ void __launch_bounds__(pixel_threads)
   }
 }
 
-/// op::GroupNormMoments, with bytes_of_pixel_sums(sizes, dtype, 2) of workspace; then the
-/// statistics of groups where they are asked for.
-template <class T>
-void enqueue_moments(const T* x_BPC, const PixelSizes& sizes, float* moments_CB2,
+/// op::GroupNormMoments of what a source makes, with bytes_of_pixel_sums(sizes, dtype, 2) of
+/// workspace; then the statistics of groups where they are asked for.
+template <class T, class Source>
+void enqueue_moments(const Source& source, const PixelSizes& sizes, float* moments_CB2,
                      const std::optional<MergedGroups>& groups, Workspace workspace,
                      Stream stream) {
   const PixelBlocks blocks = pixel_blocks<T>(sizes);
   const StretchNumbers numbers(blocks, workspace);
-  launch(stretch_moments<T>, blocks.launch_shape(), stream, blocks,
-         are_whole_packs<T>(sizes, x_BPC), x_BPC, numbers);
+  launch(stretch_moments<T, Source>, blocks.launch_shape(), stream, blocks,
+         are_whole_packs<T>(sizes, source.in_BPC, source.other_BPC, source.x_BPC), source, numbers);
   LaunchShape shape;
   shape.blocks_x = static_cast<unsigned>(sizes.samples);
   shape.threads = pixel_threads;

@@ -26,7 +26,8 @@ std::optional<GeluGradients> gelu_gradients(const op::Fused& chain) {
 template <class Result, class Visit>
 std::optional<Result> with_norm_chain(const op::Fused& chain, const Problem& problem,
                                       const Visit& visit) {
-  if (const auto found = norm_statistics(chain)) return visit(*found);
+  if (const auto found = norm_statistics(chain, problem.shapes)) return visit(*found);
+  if (const auto found = bias_and_sum(chain, problem.shapes)) return visit(*found);
   if (const auto found = norm_and_silu(chain)) return visit(*found);
   if (const auto found = norm_sums_of_gradient(chain)) return visit(*found);
   if (const auto found = norm_gradient_of_x(chain, problem.shapes)) return visit(*found);

@@ -31,6 +31,7 @@ Enqueue prepare_chain(const NormGradients& chain, const Problem& problem);
 /// True if one block has threads for a row; else the chain runs piece by piece.
 bool fits_a_block(const NormGradients& chain, const Problem& problem);
 Enqueue prepare_chain(const LossAndGradient& chain, const Problem& problem);
+Enqueue prepare_chain(const BiasAndSum& chain, const Problem& problem);
 Enqueue prepare_chain(const NormStatistics& chain, const Problem& problem);
 Enqueue prepare_chain(const NormAndSilu& chain, const Problem& problem);
 Enqueue prepare_chain(const NormSumsOfGradient& chain, const Problem& problem);

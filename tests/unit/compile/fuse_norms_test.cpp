@@ -82,7 +82,7 @@ TEST(FuseNorms, every_row_of_a_norm_is_in_a_chain_that_kernels_know) {
       std::size_t statistics = 0, forward = 0, sums = 0, gradients = 0, dropped = 0, modulated = 0,
                   with_bias = 0;
       for_each_chain(after, [&](const op::Fused& chain, const std::vector<Shape>& shapes) {
-        if (kernels::norm_statistics(chain)) {
+        if (kernels::norm_statistics(chain, shapes)) {
           ++statistics;
         } else if (const auto there = kernels::norm_and_silu(chain)) {
           ++forward;
@@ -94,7 +94,7 @@ TEST(FuseNorms, every_row_of_a_norm_is_in_a_chain_that_kernels_know) {
         } else if (const auto of_x = kernels::norm_gradient_of_x(chain, shapes)) {
           ++gradients;
           with_bias += of_x->biases.empty() ? 0 : 1;
-        } else {
+        } else if (!kernels::bias_and_sum(chain, shapes)) {
           ADD_FAILURE() << "no kernel does all of " << chain.chain_name();
         }
       });

@@ -22,14 +22,22 @@ machine::Target fusing_target() {
   return target;
 }
 
+/// Small enough that a proof takes seconds.
+test::SpecifiedJob small(test::SpecifiedJob job) {
+  job.setup.unet->channels = 8;
+  job.setup.unet->num_heads = 2;
+  job.setup.unet->norm_groups = 4;
+  job.setup.plan.global_batch_size = 4;
+  job.setup.plan.micro_batch_size = 2;
+  return job;
+}
+
 TEST(NormChainsOfJobs, compute_what_the_specification_says) {
   for (const test::SpecifiedJob& specified : test::specified_jobs()) {
     if (!specified.setup.unet) continue;
-    for (const plan::Grid& grid :
-         {plan::Grid{}, plan::Grid{.x = 2}, plan::Grid{.z = 2, .data = 2}}) {
-      test::SpecifiedJob job = specified;
+    for (const plan::Grid& grid : {plan::Grid{}, plan::Grid{.x = 2}}) {
+      test::SpecifiedJob job = small(specified);
       job.setup.plan.grid = grid;
-      job.setup.plan.micro_batch_size = 2;
       const program::Job compiled = job.setup.job(fusing_target());
       const bool has_chains = std::ranges::any_of(
           compiled.classes[0].at(op::ProgramKind::train).instructions,
