@@ -113,4 +113,21 @@ std::optional<std::string> picture_fault(const Config& config) {
   return std::nullopt;
 }
 
+std::string heads_that_work(const Config& config, std::int64_t width, std::int64_t widest) {
+  const FamilySchema& family = family_schema(config.kind);
+  Config tried = config;
+  auto& heads = std::get<Place<std::int64_t>>(find_key(family.heads_key)->field)(tried);
+  const std::int64_t columns = heads * width;
+  constexpr std::size_t most_words = 6;
+  std::vector<std::string> words;
+  for (heads = (columns + widest - 1) / widest; heads <= columns && words.size() < most_words;
+       ++heads)
+    if (columns % heads == 0 && std::ranges::none_of(family.rules, [&](const Rule& rule) {
+          return std::ranges::find(rule.keys, family.heads_key) != rule.keys.end() &&
+                 rule.check(tried);
+        }))
+      words.push_back(format("{}", heads));
+  return (words.size() == 1 ? "choose " : "choose one of ") + join(words, ", ");
+}
+
 }  // namespace fourfold::config

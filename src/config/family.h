@@ -3,6 +3,7 @@
 // Not what a family is (model/family.h).
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,6 +32,7 @@ struct FamilySchema {
   std::string labels_key;        // how many labels there are: tokens or classes
   std::string length_key = {};   // its longest text; of a family that is fed text
   std::string picture_key = {};  // the size of a picture; of a family that is fed pictures
+  std::string heads_key = {};    // how many heads attention has; of a family that has attention
   /// The key that says how many rows or columns a tensor has, by the name that the model gives it.
   std::string (*size_key)(const std::string& tensor, bool is_rows);
   std::vector<TemplateSize> sizes = {};  // from small to large; none: there are no templates
@@ -58,5 +60,9 @@ Rule rule_of_picture(const std::string& picture_key);
 /// What is wrong with the pictures of a model, once their size is known, by the rules of its family
 /// that read them: with what to do.
 std::optional<std::string> picture_fault(const Config& config);
+
+/// What to set where heads of attention have at most `widest` elements, and the configured
+/// number of heads makes some of `width`: "choose one of 8, 12, 16", by the rules of the family.
+std::string heads_that_work(const Config& config, std::int64_t width, std::int64_t widest);
 
 }  // namespace fourfold::config

@@ -194,6 +194,7 @@ FamilySchema gpt_schema() {
                 {{"memory.activation_checkpointing", "model.num_layers"}, checkpoints_fit_layers}},
       .labels_key = "model.vocab_size",
       .length_key = "model.max_position_embeddings",
+      .heads_key = "model.num_attention_heads",
       .size_key = gpt_size_key,
       .sizes = gpt_sizes(),
       .usual_size = "124M"};

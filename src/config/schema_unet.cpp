@@ -318,6 +318,7 @@ FamilySchema unet_schema() {
                      heads_divide_channels}},
           .labels_key = "unet.num_classes",
           .picture_key = "unet.picture",
+          .heads_key = "unet.num_attention_heads",
           .size_key = [](const std::string&, bool) { return std::string("unet.channels"); },
           .sizes = unet_sizes(),
           .usual_size = "1.2M"};

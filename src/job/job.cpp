@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "checkpoint/state.h"
 #include "compile/fit.h"
+#include "config/family.h"
 #include "job/cuda_run.h"
 #include "job/kernel_table.h"
 #include "job/prove_pass.h"
@@ -52,6 +53,31 @@ machine::Target target_of(const config::Config& config, const std::string& kerne
   const int threads = config.threads > 0 ? config.threads : cores / share;
   return kernels::cpu::target(threads,
                               measured_choices(kernel_table, config.kernel_table, threads));
+}
+
+/// The most elements of a head in any graph; 0 where there is no attention, whose rows read the
+/// heads first.
+std::int64_t widest_head(const graph::ModelGraphs& graphs) {
+  std::int64_t widest = 0;
+  for (const graph::Graph& graph : graphs.graphs)
+    for (const graph::Node& node : graph.nodes)
+      if (op::work_class(node.op) == op::WorkClass::core)
+        widest = std::max(widest, graph.value(node.reads[0]).shape.back());
+  return widest;
+}
+
+/// Gives the target back. Errors: UserError(bad_config) where heads are wider than it computes.
+machine::Target with_kernels_for(const PlannedRun& run, machine::Target target) {
+  const std::int64_t width = widest_head(run.graphs);
+  if (!target.most_head_width || width <= *target.most_head_width) return target;
+  const config::Config& config = run.settled.config();
+  const std::string& key = config::family_schema(config.kind).heads_key;
+  throw UserError(ExitCode::bad_config,
+                  format("{} is too small: heads have {} elements, and attention on a GPU computes "
+                         "heads of at most {}; {}, or set run.device = cpu{}",
+                         key, width, *target.most_head_width,
+                         config::heads_that_work(config, width, *target.most_head_width),
+                         places_of({key}, config.origins)));
 }
 
 std::string in_words(const compile::DoesNotFit& not_fitted, const config::Config& config) {
@@ -99,8 +125,8 @@ struct Preparation::Work {
         how(std::move(how_it_is)),
         kernel_table(std::move(table)),
         device(choose_device(planned.settled.config(), planned.ranks())),
-        target(target_of(planned.settled.config(), kernel_table, planned.ranks(), device,
-                         how.purpose)),
+        target(with_kernels_for(planned, target_of(planned.settled.config(), kernel_table,
+                                                   planned.ranks(), device, how.purpose))),
         compilation(planned.graphs, planned.plan, target, how.passes) {}
 };
 

@@ -1,12 +1,20 @@
 #include "job/summary.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/text.h"
 #include "base/units.h"
+#include "job/cuda_parts.h"
 #include "job/memory_classes.h"
 #include "kernels/cpu/libraries.h"
+#include "machine/priced_by.h"
 #include "model/model.h"
 
 namespace fourfold::job {
@@ -96,11 +104,30 @@ Row memory_row(const Job& job) {
   return {"memory", format("{} a rank: {}", format_bytes(all), classes)};
 }
 
+/// Who computes what no product of matrices is and counts in flops: ", attention by cudnn,
+/// convolution by cudnn and own".
+std::string beside_products(const program::Program& program) {
+  const std::vector<std::string>& wanted = machine::operations_beside_products();
+  std::map<std::string, std::set<std::string>> names;
+  for (const program::Instruction& instruction : program.instructions)
+    if (const auto* compute = std::get_if<program::Compute>(&instruction.what))
+      if (const std::string name(op::name(compute->op));
+          std::ranges::find(wanted, name) != wanted.end())
+        names[name].insert(compute->implementation);
+  std::string text;
+  for (const auto& [op, by] : names)
+    text += format(", {} by {}", op, join(std::vector<std::string>(by.begin(), by.end()), " and "));
+  return text;
+}
+
 Row kernels_row(const Job& job) {
-  if (job.target.backend == "none") return {"kernels", "none here for this precision"};
+  const std::string uncounted = uncounted_workspace(job);
+  const std::string beside = uncounted.empty() ? "" : "; " + uncounted;
+  if (job.target.backend == "none") return {"kernels", "none here for this precision" + beside};
   if (job.device == Device::cuda)
-    return {"kernels",
-            job.settled.config().kernels == "reference" ? "cuda, our own" : "cuda, cuBLASLt"};
+    return {"kernels", format("cuda, {}{}{}",
+                              job.settled.config().kernels == "reference" ? "our own" : "cuBLASLt",
+                              beside_products(job.bundle().at(op::ProgramKind::train)), beside)};
   const bool is_slow = job.settled.config().kernels != "reference" &&
                        job.plan.compute == DType::bf16 && !kernels::cpu::has_bf16_products();
   return {"kernels",
@@ -121,6 +148,20 @@ Row step_row(const Job& job) {
 }
 
 }  // namespace
+
+std::string uncounted_workspace(const Job& job) {
+  const config::Config& config = job.settled.config();
+  if (config.kernels == "reference") return {};
+  if (job.target.backend == "none") return "workspace of kernels, such as cuDNN's, is not counted";
+  const bool is_cudnn_s =
+      job.plan.compute == DType::bf16 || config.family().reads == model::Reads::pictures;
+  if (job.device != Device::cuda || !is_cudnn_s || cuda_facts().state == machine::CudaState::ready)
+    return {};
+  const std::vector<machine::CudaLibrary> libraries = cuda_libraries();
+  const auto cudnn = std::ranges::find(libraries, "cuDNN", &machine::CudaLibrary::name);
+  if (cudnn == libraries.end() || cudnn->built.empty()) return {};
+  return "no GPU answers here: our own kernels stand for cuDNN's, whose workspace is not counted";
+}
 
 Rows summary_rows(const Job& job) {
   const config::Config& config = job.settled.config();

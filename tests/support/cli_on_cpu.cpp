@@ -134,7 +134,7 @@ std::vector<machine::GpuLink> cuda_links(const std::string& bus_id,
 
 std::vector<machine::CudaLibrary> cuda_libraries() {
   const std::string& version = test::fake_cuda().library_version;
-  return {{"cuBLASLt", version, version}};
+  return {{"cuBLASLt", version, version}, {"cuDNN", version, version}};
 }
 
 std::optional<std::int64_t> cuda_free_memory_bytes(int) {

@@ -41,6 +41,10 @@ TEST_F(GpuCommands, with_attention_of_cudnn_runs_repeat_and_resume_bit_for_bit) 
   const Outcome program = with_config("program", sets);
   ASSERT_EQ(program.code, 0) << program.text;
   EXPECT_EQ(program.output.find("by cudnn") != std::string::npos, takes_cudnn());
+  const Outcome plan = with_config("plan", sets);
+  EXPECT_NE(plan.output.find(takes_cudnn() ? "attention by cudnn" : "attention by own"),
+            std::string::npos)
+      << plan.output;
   train("once", sets);
   train("again", sets);
   expect_same_run("once", "again");
@@ -129,11 +133,28 @@ TEST_F(GpuCommands, a_model_is_judged_and_writes_as_it_does_on_the_cpu) {
   EXPECT_EQ(written("cuda"), written("cpu"));
 }
 
+TEST_F(GpuCommands, heads_that_no_kernel_takes_are_refused_with_the_numbers_that_work) {
+  const Words wide = {"model.hidden_size=1536", "model.num_layers=1", "run.dir=" + path("wide")};
+  for (const char* command : {"train", "program"}) {
+    const Outcome refused = with_config(
+        command, joined(on("cuda", "bf16"), joined(wide, {"model.num_attention_heads=2"})));
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_NE(refused.text.find("heads have 768 elements, and attention on a GPU computes heads of "
+                                "at most 512; choose one of 3, 4, 6, 8, 12, 16, or set"),
+              std::string::npos)
+        << refused.text;
+  }
+  const Outcome taken = with_config(
+      "program", joined(on("cuda", "bf16"), joined(wide, {"model.num_attention_heads=3"})));
+  EXPECT_EQ(taken.code, 0) << taken.text;
+}
+
 TEST_F(GpuCommands, more_memory_than_a_gpu_has_is_refused_in_one_line_that_says_what_to_change) {
   const Outcome outcome = with_config(
-      "train", {"run.device=cuda", "run.dir=" + path("large"), "model.vocab_size=200000",
-                "model.hidden_size=4096", "data.split=0.9", "data.seq_length=8192",
-                "train.global_batch_size=256", "train.micro_batch_size=256"});
+      "train",
+      {"run.device=cuda", "run.dir=" + path("large"), "model.vocab_size=200000",
+       "model.hidden_size=4096", "model.num_attention_heads=64", "data.split=0.9",
+       "data.seq_length=8192", "train.global_batch_size=256", "train.micro_batch_size=256"});
   EXPECT_EQ(outcome.code, 5);
   EXPECT_NE(outcome.text.find("reduce train.micro_batch_size"), std::string::npos) << outcome.text;
   EXPECT_EQ(std::ranges::count(outcome.text, '\n'), 1) << outcome.text;

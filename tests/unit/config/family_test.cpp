@@ -100,5 +100,22 @@ TEST(Families, a_setting_of_a_model_is_fixed_when_a_run_goes_on_unless_its_row_s
   EXPECT_EQ(resume_class("data.mean"), ResumeClass::overridable);
 }
 
+TEST(Families, heads_that_are_narrow_enough_are_proposed_by_the_rules_of_the_family) {
+  Config gpt = of_kind(model::Kind::gpt);
+  gpt.gpt.hidden_size = 1536;
+  gpt.gpt.num_attention_heads = 2;
+  EXPECT_EQ(heads_that_work(gpt, 768, 512), "choose one of 3, 4, 6, 8, 12, 16");
+  // Heads divide the channels of every level, of which the widest one needs two heads at least.
+  Config unet = of_kind(model::Kind::unet);
+  unet.unet.channels = 520;
+  unet.unet.channel_mult = {1, 2};
+  unet.unet.num_heads = 1;
+  EXPECT_EQ(heads_that_work(unet, 1040, 512), "choose one of 4, 5, 8, 10, 13, 20");
+  unet.unet.channels = 7;
+  unet.unet.channel_mult = {1, 7};
+  EXPECT_EQ(heads_that_work(unet, 49, 8), "choose 7");
+  EXPECT_EQ(family_schema(model::Kind::vgg).heads_key, "");
+}
+
 }  // namespace
 }  // namespace fourfold::config

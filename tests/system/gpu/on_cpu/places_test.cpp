@@ -146,5 +146,29 @@ TEST_F(GpuPlaces, more_ranks_than_can_share_a_gpu_are_refused) {
       << outcome.text;
 }
 
+/// A text whose lines were broken, as one line.
+std::string in_one_line(const std::string& text) {
+  std::string line;
+  for (const char letter : text)
+    if (const bool is_space = letter == ' ' || letter == '\n'; !is_space || !line.ends_with(' '))
+      line += is_space ? ' ' : letter;
+  return line;
+}
+
+TEST_F(GpuPlaces, without_a_gpu_plans_and_programs_say_that_workspace_of_cudnn_is_not_counted) {
+  const std::string words = "our own kernels stand for cuDNN's, whose workspace is not counted";
+  for (const int devices : {0, 1}) {
+    fake_cuda().devices = devices;
+    for (const char* precision : {"bf16", "fp32"}) {
+      const Outcome plan = with_config("plan", on("cuda", precision)),
+                    program = with_config("program", on("cuda", precision));
+      const bool is_said = devices == 0 && std::string(precision) == "bf16";
+      EXPECT_EQ(in_one_line(plan.output).find(words) != std::string::npos, is_said) << plan.output;
+      EXPECT_EQ(program.text.find(words) != std::string::npos, is_said) << program.text;
+      EXPECT_EQ(program.output.find(words), std::string::npos) << "a program is a text of its own";
+    }
+  }
+}
+
 }  // namespace
 }  // namespace fourfold::test
