@@ -43,7 +43,8 @@ TEST_F(Simulated, convolutions_that_nobody_measured_are_marked_and_measured_ones
   const std::string network =
       "configs/vgg-tiny.yaml --ranks 1 --set data.format=synthetic --set 'data.validation=\"\"' "
       "--set vgg.num_classes=4 --set 'vgg.picture=[16, 16, 3]' --set precision.compute=bf16";
-  const Json by_analogy = *json_of(network + " --machine dgx-h200").find("by_analogy");
+  const Json on_h200 = json_of(network + " --machine dgx-h200");
+  const Json& by_analogy = *on_h200.find("by_analogy");
   ASSERT_EQ(by_analogy.items().size(), 3U);
   double longest_s = 1;
   for (const Json& one : by_analogy.items()) {
@@ -54,8 +55,9 @@ TEST_F(Simulated, convolutions_that_nobody_measured_are_marked_and_measured_ones
   EXPECT_GT(longest_s, 0);
   // A GPT's attention was measured on that machine, and its products have rates.
   const std::string text = std::string(on_four_ranks) + " --set precision.compute=bf16 --machine ";
-  EXPECT_TRUE(json_of(text + "dgx-h200").find("by_analogy")->items().empty());
-  EXPECT_EQ(json_of(text + "dgx-h100").find("by_analogy")->items().size(), 2U);
+  const Json gpt_on_h200 = json_of(text + "dgx-h200"), gpt_on_h100 = json_of(text + "dgx-h100");
+  EXPECT_TRUE(gpt_on_h200.find("by_analogy")->items().empty());
+  EXPECT_EQ(gpt_on_h100.find("by_analogy")->items().size(), 2U);
 }
 
 TEST_F(Simulated, costs_are_the_step_and_shares_are_those_of_the_peak) {
