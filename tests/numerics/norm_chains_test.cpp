@@ -30,9 +30,9 @@ struct NormTensors {
   Shape shape;
   Array x, gain, bias, grad, addend, modulation, moments, statistics, statistics_grad;
 
-  NormTensors(const op::GroupNormApply& norm, const Shape& shape)
-      : norm(norm),
-        shape(shape),
+  NormTensors(const op::GroupNormApply& row, const Shape& dims)
+      : norm(row),
+        shape(dims),
         x(uniform(shape, "x", 2, 4)),
         gain(uniform({shape.back()}, "gain")),
         bias(uniform({shape.back()}, "bias")),
