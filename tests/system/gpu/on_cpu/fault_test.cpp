@@ -61,7 +61,8 @@ TEST_F(FakeGpuCommands, a_table_names_the_fastest_by_the_clock_and_is_refused_on
                 .code,
             0);
   const std::string text = read_bytes(table);
-  EXPECT_NE(text.find("device: \"a fake GPU; cuBLASLt 1.2.3\""), std::string::npos) << text;
+  EXPECT_NE(text.find("device: \"a fake GPU; cuBLASLt 1.2.3; cuDNN 1.2.3\""), std::string::npos)
+      << text;
   const Words sets{"run.device=cuda", "precision.compute=bf16", "run.kernel_table=" + table};
   const Outcome program = with_config("program", sets);
   // The last candidate takes the fewest launches.
@@ -70,7 +71,8 @@ TEST_F(FakeGpuCommands, a_table_names_the_fastest_by_the_clock_and_is_refused_on
   fake_cuda().library_version = "1.2.4";
   expect_one_line(
       with_config("program", sets), 2,
-      "was measured on 'a fake GPU; cuBLASLt 1.2.3', this is 'a fake GPU; cuBLASLt 1.2.4'");
+      "was measured on 'a fake GPU; cuBLASLt 1.2.3; cuDNN 1.2.3', this is 'a fake GPU; cuBLASLt "
+      "1.2.4; cuDNN 1.2.4'");
 }
 
 }  // namespace
