@@ -69,7 +69,7 @@ class NormFuser : private Neighbours {
     return list;
   }
 
-  /// What computes the norm and its modulation again, from an operand of `reader` on.
+  /// Adds the instructions that compute the norm and its modulation again for `reader`.
   void add_repeated(std::size_t reader, std::size_t operand, Members& members) const {
     auto norm = maker<op::GroupNormApply>(reader, operand);
     if (const auto modulated = maker<op::ScaleShift>(reader, operand)) {

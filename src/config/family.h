@@ -61,8 +61,8 @@ Rule rule_of_picture(const std::string& picture_key);
 /// that read them: with what to do.
 std::optional<std::string> picture_fault(const Config& config);
 
-/// What to set where heads of attention have at most `widest` elements, and the configured
-/// number of heads makes some of `width`: "choose one of 8, 12, 16", by the rules of the family.
+/// Names the numbers of heads that the family's rules admit and whose heads have at most `widest`
+/// elements, for a configuration whose heads have `width`: "choose one of 8, 12, 16".
 std::string heads_that_work(const Config& config, std::int64_t width, std::int64_t widest);
 
 }  // namespace fourfold::config

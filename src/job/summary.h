@@ -11,8 +11,8 @@ namespace fourfold::job {
 /// Model by part, batch equation, grid, memory by class, precision, work of a step, kernels.
 Rows summary_rows(const Job& job);
 
-/// What the memory of a job that is only looked at leaves out, because no kernels were chosen or no
-/// GPU was there to ask; empty: nothing.
+/// Says which workspace the memory of a job leaves out, because no kernels were chosen or no GPU
+/// answered; is empty where the memory leaves out nothing.
 std::string uncounted_workspace(const Job& job);
 
 }  // namespace fourfold::job

@@ -1,4 +1,4 @@
-// What names of implementations mean for convolutions by cuDNN, and how these run; needs no cuDNN.
+// Reads the names of implementations of convolutions by cuDNN, and runs them; needs no cuDNN.
 #include "kernels/cuda/cudnn_convolution.h"
 
 namespace fourfold::kernels::cuda::cudnn {
@@ -28,7 +28,7 @@ std::optional<ConvolutionMethod> convolution_method_of(std::string_view implemen
   if (take_end(implementation, "_tf32")) {
     method.precision = cublaslt::Precision::tf32;
   } else if (take_end(implementation, "_widened")) {
-    // What bf16 was is a number of tf32.
+    // A number of bf16 is a number of tf32, too.
     method.precision = cublaslt::Precision::tf32;
     method.input = ConvolutionInput::widened;
   }

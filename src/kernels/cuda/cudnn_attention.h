@@ -29,10 +29,10 @@ bool computes(const Problem& problem, Order order);
 Enqueue prepare(const Problem& problem, Order order);
 std::int64_t workspace_bytes(const Problem& problem, Order order);
 
-/// What is asked for at all: bf16, causal or of all tokens, one document in a sample, no dropout
-/// (cuDNN has random numbers of its own), rows of heads at multiples of 16 bytes, heads of at most
-/// 256 elements; a gradient of a multiple of four tokens and heads. In any order, the gradient
-/// alone: attention itself has the same bits in every run. Of shapes alone.
+/// True if cuDNN is asked at all: for bf16, causal or of all tokens, one document in a sample, no
+/// dropout (cuDNN has random numbers of its own), rows of heads at multiples of 16 bytes, heads of
+/// at most 256 elements; a gradient of a multiple of four tokens and heads. In any order, the
+/// gradient alone: attention itself has the same bits in every run. Of shapes alone.
 bool attention_fits(const Problem& problem, Order order);
 
 }  // namespace fourfold::kernels::cuda::cudnn

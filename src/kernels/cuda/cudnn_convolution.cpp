@@ -35,7 +35,7 @@ constexpr std::size_t least_version = 90000;
 /// No plan may take more: as much as an arena can spare beside what a step keeps.
 constexpr std::int64_t most_workspace_bytes = std::int64_t{256} << 20;
 
-// Where CUDA itself has failed, a lost GPU say, the library's words mislead.
+// The library's words mislead where CUDA itself has failed, as when a GPU is lost.
 void check(cudnnStatus_t status, const char* call) {
   if (status == CUDNN_STATUS_SUCCESS) return;
   check_cuda(cudaGetLastError(), call);
@@ -139,8 +139,8 @@ class Builder {
   std::shared_ptr<Graph> graph_;
 };
 
-/// What no plan may do: sum in less than f32, or compute in another domain whose errors are not
-/// those of sums of products. In full precision f32 is not rounded going in, as tensor cores do.
+/// No plan may sum in less than f32, or compute in another domain, whose errors are not those of
+/// sums of products. In full precision f32 is not rounded going in, as tensor cores do.
 std::vector<fe::NumericalNote_t> refused(const ConvolutionForm& form,
                                          const ConvolutionMethod& method) {
   using Note = fe::NumericalNote_t;
