@@ -30,6 +30,7 @@ WRAPPERS = (
     ("NVTX", r"nvtx3/.*", ["src/run/cuda/cuda_device.cpp"]),
     ("cuBLASLt", r"cublasLt\.h", ["src/kernels/cuda/cublaslt.cpp", "src/kernels/cuda/library_versions.cpp"]),
     ("cuDNN", r"cudnn.*\.h", ["src/kernels/cuda/cudnn_attention.cpp", "src/kernels/cuda/cudnn_convolution.cpp"]),
+    ("CBC", r"(coin/)?Cbc.*", ["src/solve/cbc/cbc.cpp"]),
     ("MPI", r"mpi\.h", ["src/comm/mpi.cpp"]),
     ("NCCL", r"nccl\.h", ["src/comm/nccl.cpp"]),
 )

@@ -1,0 +1,58 @@
+#include "solve/solvers.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/text.h"
+#include "solve/cones.h"
+#include "solve/eliminate.h"
+#include "solve/integer_forms.h"
+#include "solve/segments.h"
+#include "solve/try_all.h"
+
+namespace fourfold::solve {
+namespace {
+
+constexpr std::array all_solvers{
+    Solver{"elimination", "exact, node by node, in tables over their neighbours", eliminate},
+    Solver{"o3", "exact, over cones: chains and their roots", solve_cones},
+    Solver{"o2", "segments between critical nodes, for large problems", solve_segments},
+    Solver{"ilp", "the integer program as the paper writes it, by CBC", solve_paper_form},
+    Solver{"ilp-tight", "an integer program with a better bound, by CBC", solve_tight_form},
+    Solver{"exhaustive", "every assignment, of a dozen nodes", try_all},
+};
+
+}  // namespace
+
+std::span<const Solver> solvers() {
+  return all_solvers;
+}
+
+const Solver& find_solver(std::string_view name) {
+  const auto found = std::ranges::find(all_solvers, name, &Solver::name);
+  if (found != all_solvers.end()) return *found;
+  std::vector<std::string> names;
+  for (const Solver& solver : all_solvers) names.emplace_back(solver.name);
+  const auto near = nearest(name, names);
+  throw UserError(ExitCode::bad_config,
+                  format("no solver is called '{}'; {}there are {}", name,
+                         near ? format("did you mean {}? ", *near) : "", join(names, ", ")));
+}
+
+Outcome solve(const Problem& problem, std::string_view solver, const Limits& limits) {
+  require(fault_of(problem).empty(), "a problem that is solved has no fault");
+  return find_solver(solver).solve(problem, limits);
+}
+
+void bound_by_relaxation(const Problem& problem, Solution& solution) {
+  if (solution.bound == Bound::proved || solution.relaxation) return;
+  if (const std::optional<double> value = relaxation_of(Cones(problem).problem()))
+    add_relaxation(*value, solution);
+}
+
+}  // namespace fourfold::solve
