@@ -5,10 +5,14 @@
 
 #include "base/format.h"
 #include "base/units.h"
+#include "solve/dual_bound.h"
 #include "solve/prune.h"
 
 namespace fourfold::solve {
 namespace {
+
+/// More entries take longer than a bound that excludes choices.
+constexpr double most_entries_at_once = 5e7;
 
 /// A table that depends on the choice of the node in hand, which is its last axis, and on choices
 /// of its neighbours.
@@ -252,16 +256,24 @@ std::string excess_of(const Problem& problem, const EliminationOrder& order, con
 Outcome eliminate(const Problem& problem, const Limits& limits) {
   std::variant<Pruned, Refused> maybe = prune(problem);
   if (const auto* refused = std::get_if<Refused>(&maybe)) return *refused;
-  const Pruned& pruned = std::get<Pruned>(maybe);
-  const EliminationOrder order = choose_order(pruned.problem);
-  if (std::string excess = excess_of(pruned.problem, order, limits, "elimination"); !excess.empty())
+  std::vector<Pruned> steps{std::get<Pruned>(std::move(maybe))};
+  EliminationOrder order = choose_order(steps.back().problem);
+  if (order.entries > most_entries_at_once || order.bytes > limits.bytes) {
+    maybe = prune(without_dear_choices(steps.back().problem, limits));
+    if (const auto* refused = std::get_if<Refused>(&maybe)) return *refused;
+    steps.push_back(std::get<Pruned>(std::move(maybe)));
+    order = choose_order(steps.back().problem);
+  }
+  const Problem& fewer = steps.back().problem;
+  if (std::string excess = excess_of(fewer, order, limits, "elimination"); !excess.empty())
     return Refused{ExitCode::does_not_fit, std::move(excess)};
-  const Elimination elimination(pruned.problem, order);
+  const Elimination elimination(fewer, order);
   if (elimination.costs().front() == forbidden) return no_assignment();
-  std::vector<std::size_t> choices(problem.nodes.size());
-  elimination.complete(choices);
   Solution solution;
-  solution.choices = pruned.as_before(choices);
+  solution.choices.resize(problem.nodes.size());
+  elimination.complete(solution.choices);
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step)
+    solution.choices = step->as_before(solution.choices);
   solution.cost = solution.lower_bound = cost_of(problem, solution.choices);
   solution.statistics = sizes_of(problem);
   solution.statistics.width = order.width;

@@ -41,7 +41,8 @@ class Elimination {
 std::string excess_of(const Problem& problem, const EliminationOrder& order, const Limits& limits,
                       std::string_view name);
 
-/// The solver: dominated choices go first. Equal problems have equal solutions.
+/// The solver: dominated choices go first, then, where tables are large, choices that a bound
+/// excludes (dual_bound.h).
 Outcome eliminate(const Problem& problem, const Limits& limits);
 
 }  // namespace fourfold::solve

@@ -141,13 +141,6 @@ IntegerProgram program_of(const Problem& problem, Form form) {
   return std::move(writer).result();
 }
 
-void add_relaxation(double value, Solution& solution) {
-  solution.relaxation = std::min(value, solution.cost);
-  if (*solution.relaxation <= solution.lower_bound) return;
-  solution.lower_bound = *solution.relaxation;
-  solution.bound = Bound::relaxation;
-}
-
 Outcome solve_paper_form(const Problem& problem, const Limits& limits) {
   if (auto refused = refusal_of(problem, "ilp")) return *std::move(refused);
   return solve_program(problem, program_of(problem, Form::paper), "ilp", limits);
@@ -160,8 +153,10 @@ Outcome solve_tight_form(const Problem& problem, const Limits& limits) {
   if (relaxed.end == ProgramResult::End::infeasible) return no_assignment();
   Outcome outcome = solve_program(problem, program, "ilp-tight", limits);
   auto* solution = std::get_if<Solution>(&outcome);
-  if (solution != nullptr && relaxed.end == ProgramResult::End::best)
-    add_relaxation(relaxed.bound, *solution);
+  if (solution != nullptr && relaxed.end == ProgramResult::End::best) {
+    solution->relaxation = std::min(relaxed.bound, solution->cost);
+    add_bound(relaxed.bound, *solution);
+  }
   return outcome;
 }
 

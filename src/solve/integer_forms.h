@@ -26,9 +26,6 @@ IntegerProgram program_of(const Problem& problem, Form form);
 Outcome solve_paper_form(const Problem& problem, const Limits& limits);
 Outcome solve_tight_form(const Problem& problem, const Limits& limits);
 
-/// Tells the value of the tight form's relaxation, which is the lower bound where none is higher.
-void add_relaxation(double value, Solution& solution);
-
 /// The value of the tight form's relaxation: no assignment costs less. Nothing where there is no
 /// CBC, or no assignment.
 std::optional<double> relaxation_of(const Problem& problem);

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/units.h"
-#include "solve/critical_nodes.h"
 #include "solve/eliminate.h"
 #include "solve/prune.h"
 
@@ -142,9 +141,9 @@ class SegmentChain {
   std::vector<Segment> segments_;
 };
 
-}  // namespace
+enum class After : std::uint8_t { search, sweeps };
 
-Outcome solve_segments(const Problem& problem, const Limits& limits) {
+Outcome solve_by_segments(const Problem& problem, const Limits& limits, After after) {
   const CriticalNodes critical = find_critical_nodes(problem);
   Problem searched{problem.nodes, {}};
   for (std::size_t edge = 0; edge < problem.edges.size(); ++edge)
@@ -160,6 +159,11 @@ Outcome solve_segments(const Problem& problem, const Limits& limits) {
   if (choices.empty()) return no_assignment();
   Solution solution;
   solution.choices = pruned.as_before(choices);
+  if (after == After::sweeps && jumping > 0) {
+    Swept swept = sweep_segments(problem, critical, std::move(solution.choices), limits);
+    solution.choices = std::move(swept.choices);
+    chain.visited += swept.visited;
+  }
   solution.cost = cost_of(problem, solution.choices);
   if (solution.cost == forbidden)
     return Refused{ExitCode::does_not_fit,
@@ -175,6 +179,31 @@ Outcome solve_segments(const Problem& problem, const Limits& limits) {
   solution.statistics.jumping = jumping;
   solution.statistics.visited = chain.visited;
   return solution;
+}
+
+}  // namespace
+
+Swept sweep_segments(const Problem& problem, const CriticalNodes& critical,
+                     std::vector<std::size_t> choices, const Limits& limits) {
+  Swept all{std::move(choices)};
+  for (const std::size_t together : {1, 2})
+    for (std::size_t shift = 0; shift < together; ++shift) {
+      std::vector<std::size_t> groups = critical.segments;
+      for (std::size_t& group : groups) group = (group + shift) / together;
+      Swept swept = sweep(problem, groups, std::move(all.choices), limits);
+      all.choices = std::move(swept.choices);
+      all.sweeps += swept.sweeps;
+      all.visited += swept.visited;
+    }
+  return all;
+}
+
+Outcome solve_segments(const Problem& problem, const Limits& limits) {
+  return solve_by_segments(problem, limits, After::search);
+}
+
+Outcome solve_segments_again(const Problem& problem, const Limits& limits) {
+  return solve_by_segments(problem, limits, After::sweeps);
 }
 
 }  // namespace fourfold::solve

@@ -3,13 +3,26 @@
 // critical node is ignored in the search, and paid in the end.
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
+#include "solve/critical_nodes.h"
 #include "solve/problem.h"
 #include "solve/solution.h"
+#include "solve/sweep.h"
 
 namespace fourfold::solve {
 
 /// Not exact where edges jump. One elimination of a segment's nodes but the critical ones gives the
 /// costs of all pairs at once. Its lower bound is what the search finds, without those edges.
 Outcome solve_segments(const Problem& problem, const Limits& limits);
+
+/// An assignment after each segment was solved again beside what was chosen for all others, and
+/// then each two segments that meet (sweep.h). Edges that jump are paid too.
+Swept sweep_segments(const Problem& problem, const CriticalNodes& critical,
+                     std::vector<std::size_t> choices, const Limits& limits);
+
+/// solve_segments, then sweep_segments: never worse, and still not exact.
+Outcome solve_segments_again(const Problem& problem, const Limits& limits);
 
 }  // namespace fourfold::solve

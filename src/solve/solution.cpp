@@ -1,5 +1,7 @@
 #include "solve/solution.h"
 
+#include <algorithm>
+
 #include "base/format.h"
 
 namespace fourfold::solve {
@@ -23,6 +25,13 @@ Statistics sizes_of(const Problem& problem) {
   statistics.nodes = problem.nodes.size();
   statistics.edges = problem.edges.size();
   return statistics;
+}
+
+void add_bound(double relaxation, Solution& solution) {
+  relaxation = std::min(relaxation, solution.cost);
+  if (relaxation <= solution.lower_bound) return;
+  solution.lower_bound = relaxation;
+  solution.bound = Bound::relaxation;
 }
 
 Refused no_assignment(std::string_view what) {

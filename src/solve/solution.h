@@ -18,7 +18,7 @@ namespace fourfold::solve {
 /// Why no assignment costs less than the lower bound of a solution.
 enum class Bound : std::uint8_t {
   proved,      // the cost itself: the solver is exact
-  relaxation,  // the tight integer program without integers
+  relaxation,  // the tight integer program without integers, or its dual (dual_bound.h)
   branches,    // what CBC had left when it had no branches any more
   segments     // the sum of the segments, without the edges that jump over critical nodes
 };
@@ -48,6 +48,9 @@ struct Solution {
   Statistics statistics;
   bool operator==(const Solution&) const = default;
 };
+
+/// Takes a lower bound of the relaxation where it is higher than the solution's own.
+void add_bound(double relaxation, Solution& solution);
 
 /// No assignment: none is allowed, the solver would need too much, or its library is not there.
 struct Refused {

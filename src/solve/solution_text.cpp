@@ -17,7 +17,7 @@ std::string bound_reason(Bound bound) {
     case Bound::proved:
       return "proved: the solver is exact";
     case Bound::relaxation:
-      return "relaxation of the tight integer program";
+      return "the relaxation of the tight integer program, or its dual";
     case Bound::branches:
       return "the least that CBC had not excluded when its branches were used up";
     case Bound::segments:

@@ -2,16 +2,18 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/error.h"
 #include "base/format.h"
 #include "base/text.h"
 #include "solve/cones.h"
+#include "solve/dual_bound.h"
 #include "solve/eliminate.h"
 #include "solve/integer_forms.h"
+#include "solve/prune.h"
 #include "solve/segments.h"
 #include "solve/try_all.h"
 
@@ -22,6 +24,7 @@ constexpr std::array all_solvers{
     Solver{"elimination", "exact, node by node, in tables over their neighbours", eliminate},
     Solver{"o3", "exact, over cones: chains and their roots", solve_cones},
     Solver{"o2", "segments between critical nodes, for large problems", solve_segments},
+    Solver{"o2-again", "o2, then each segment again beside the others", solve_segments_again},
     Solver{"ilp", "the integer program as the paper writes it, by CBC", solve_paper_form},
     Solver{"ilp-tight", "an integer program with a better bound, by CBC", solve_tight_form},
     Solver{"exhaustive", "every assignment, of a dozen nodes", try_all},
@@ -49,10 +52,14 @@ Outcome solve(const Problem& problem, std::string_view solver, const Limits& lim
   return find_solver(solver).solve(problem, limits);
 }
 
-void bound_by_relaxation(const Problem& problem, Solution& solution) {
-  if (solution.bound == Bound::proved || solution.relaxation) return;
-  if (const std::optional<double> value = relaxation_of(Cones(problem).problem()))
-    add_relaxation(*value, solution);
+void raise_lower_bound(const Problem& problem, Solution& solution) {
+  constexpr std::size_t most_sweeps = 200;
+  constexpr double rounding = 1e-9;  // of costs that are moved to and fro
+  if (solution.bound == Bound::proved) return;
+  const std::variant<Pruned, Refused> pruned = prune(problem);
+  require(std::holds_alternative<Pruned>(pruned), "a problem with a solution has an assignment");
+  const double bound = raise_bound(std::get<Pruned>(pruned).problem, most_sweeps).bound;
+  add_bound(bound * (1 - rounding), solution);
 }
 
 }  // namespace fourfold::solve

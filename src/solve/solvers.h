@@ -26,8 +26,7 @@ const Solver& find_solver(std::string_view name);
 /// Solves a problem that has no fault. Equal problems have equal outcomes, with the same bits.
 Outcome solve(const Problem& problem, std::string_view solver, const Limits& limits = {});
 
-/// Where a solution is not proved and CBC is there, adds the relaxation over cones, which may take
-/// longer than the solution itself.
-void bound_by_relaxation(const Problem& problem, Solution& solution);
+/// Raises the lower bound of a solution that is not proved, by as much as raise_bound can.
+void raise_lower_bound(const Problem& problem, Solution& solution);
 
 }  // namespace fourfold::solve

@@ -126,33 +126,45 @@ inline std::vector<double> conversions(double size, const std::vector<std::size_
   return costs;
 }
 
-/// A GPT's forward pass with made-up costs: products with a weight each, residual connections, the
-/// same layer again and again. A choice says what a node leaves its outcome as.
+/// A GPT's step with made-up costs: products with a weight each, residual connections, the same
+/// layer again and again; and, for training, the gradients of all and what they make of the
+/// weights. A choice says what a node leaves its outcome as.
 class MadeGpt {
  public:
-  explicit MadeGpt(std::size_t layers) {
-    std::size_t x = add("embed", {8, 2, 4, 3}, {});
+  enum class Pass : std::uint8_t { forward, training };
+
+  explicit MadeGpt(std::size_t layers, Pass pass = Pass::forward) {
+    const std::size_t embedded = add("embed", {8, 2, 4, 3}, {});
+    std::size_t x = embedded;
     for (std::size_t layer = 0; layer < layers; ++layer) {
       const auto name = [&](const char* what) { return format("{}.{}", layer, what); };
-      const std::size_t norm1 = add(name("norm1"), {4, 1, 6, forbidden}, {x}),
+      const std::size_t norm1 = plain(name("norm1"), {4, 1, 6, forbidden}, x),
                         qkv = product(name("qkv"), norm1, 3),
-                        core = add(name("core"), {12, 3, 3, forbidden}, {qkv}),
-                        out = product(name("out"), core, 1),
-                        sum1 = add(name("sum1"), {4, 1, 1, 1}, {out, x}),
-                        norm2 = add(name("norm2"), {4, 1, 6, forbidden}, {sum1}),
+                        core = plain(name("core"), {12, 3, 3, forbidden}, qkv),
+                        out = product(name("out"), core, 1), sum1 = sum(name("sum1"), out, x),
+                        norm2 = plain(name("norm2"), {4, 1, 6, forbidden}, sum1),
                         up = product(name("up"), norm2, 4),
-                        gelu = add(name("gelu"), {8, 2, 2, forbidden}, {up}),
+                        gelu = plain(name("gelu"), {8, 2, 2, forbidden}, up),
                         down = product(name("down"), gelu, 4);
-      x = add(name("sum2"), {4, 1, 1, 1}, {down, sum1});
+      x = sum(name("sum2"), down, sum1);
     }
-    const std::size_t norm = add("norm", {4, 1, 6, forbidden}, {x}),
-                      head = product("head", norm, 12);
-    add("loss", {2, 1, 1, forbidden}, {head});
+    const std::size_t norm = plain("norm", {4, 1, 6, forbidden}, x),
+                      head = product("head", norm, 12),
+                      loss = plain("loss", {2, 1, 1, forbidden}, head);
+    if (pass == Pass::training) differentiate(loss);
   }
 
   Problem problem;
 
  private:
+  /// How a node was made, for its gradients.
+  struct Made {
+    std::size_t node = 0;
+    std::vector<std::size_t> inputs;
+    std::size_t weight = 0;
+    double size = 0;  // of the weight; 0: there is none
+  };
+
   std::size_t add(std::string name, std::vector<double> comp,
                   const std::vector<std::size_t>& inputs) {
     problem.nodes.push_back({std::move(name), std::move(comp), false});
@@ -162,16 +174,65 @@ class MadeGpt {
   void connect(std::size_t src, double size, const std::vector<std::size_t>& becomes) {
     problem.edges.push_back({src, problem.nodes.size() - 1, conversions(size, becomes)});
   }
+  std::size_t plain(const std::string& name, const std::vector<double>& comp, std::size_t input) {
+    made_.push_back({add(name, comp, {input}), {input}});
+    return made_.back().node;
+  }
+  std::size_t sum(const std::string& name, std::size_t one, std::size_t other) {
+    made_.push_back({add(name, {4, 1, 1, 1}, {one, other}), {one, other}});
+    return made_.back().node;
+  }
+
+  std::size_t heavy(const std::string& name, double size) {
+    const std::size_t node = add(name, {16 * size, 4 * size, 4 * size, 4 * size}, {});
+    problem.nodes[node].is_heavy = true;
+    return node;
+  }
 
   /// Rows come of rows and the whole weight, columns of its columns, a sum of columns and its rows.
   std::size_t product(const std::string& name, std::size_t input, double size) {
     const std::size_t weight = add(name + ".weight", {2 * size, size, size, forbidden}, {}),
-                      made = add(name, {16 * size, 4 * size, 4 * size, 4 * size}, {});
-    problem.nodes[made].is_heavy = true;
+                      node = heavy(name, size);
     connect(input, 1, {0, 1, 0, 2});
     connect(weight, size, {0, 0, 2, 1});
-    return made;
+    made_.push_back({node, {input}, weight, size});
+    return node;
   }
+
+  /// Gradients of all nodes, the last first: what a node gives to several is added up.
+  void differentiate(std::size_t loss) {
+    std::vector<std::size_t> gradients(loss + 1, none);
+    for (auto made = made_.rbegin(); made != made_.rend(); ++made) {
+      const std::string& name = problem.nodes[made->node].name;
+      const std::size_t of_outcome = made->node == loss ? loss : gradients[made->node];
+      for (const std::size_t input : made->inputs) {
+        const std::size_t one =
+            made->size > 0 ? of_product(name, *made, of_outcome)
+            : made->inputs.size() > 1
+                ? of_outcome
+                : add(name + ".grad", {4, 1, 2, forbidden}, {of_outcome, input});
+        gradients[input] = gradients[input] == none
+                               ? one
+                               : add(name + ".grads", {4, 1, 1, 1}, {gradients[input], one});
+      }
+    }
+  }
+
+  std::size_t of_product(const std::string& name, const Made& made, std::size_t of_outcome) {
+    const std::size_t of_weight = heavy(name + ".weight.grad", made.size);
+    connect(made.inputs.front(), 1, {0, 2, 0, 1});
+    connect(of_outcome, 1, {0, 0, 2, 1});
+    add(name + ".update", {2 * made.size, made.size, made.size, forbidden}, {});
+    connect(of_weight, made.size, {0, 1, 2, 3});
+    connect(made.weight, made.size, {0, 1, 2, 3});
+    const std::size_t of_input = heavy(name + ".grad", made.size);
+    connect(of_outcome, 1, {0, 1, 0, 2});
+    connect(made.weight, made.size, {0, 0, 1, 2});
+    return of_input;
+  }
+
+  static constexpr auto none = static_cast<std::size_t>(-1);
+  std::vector<Made> made_;
 };
 
 }  // namespace fourfold::solve

@@ -43,12 +43,12 @@ double expect_agreement(const std::map<std::string, Outcome>& outcomes) {
   for (const auto& [name, outcome] : outcomes) {
     SCOPED_TRACE(name);
     const auto* solution = std::get_if<Solution>(&outcome);
-    if (name == "o2") {
+    if (name.starts_with("o2")) {
       if (solution == nullptr) continue;
       EXPECT_NE(exact, nullptr);
       EXPECT_GE(solution->cost, exact->cost * (1 - 1e-12));
       EXPECT_LE(solution->lower_bound, exact->cost * (1 + 1e-12));
-      if (exact->cost > 0) gap = solution->cost / exact->cost - 1;
+      if (name == "o2" && exact->cost > 0) gap = solution->cost / exact->cost - 1;
       continue;
     }
     EXPECT_EQ(outcome.index(), best.index());
@@ -56,6 +56,12 @@ double expect_agreement(const std::map<std::string, Outcome>& outcomes) {
     EXPECT_EQ(solution->bound, Bound::proved);
     EXPECT_NEAR(solution->cost, exact->cost, 1e-7 * (1 + exact->cost));
   }
+  const auto* once = std::get_if<Solution>(&outcomes.at("o2"));
+  const auto* again = std::get_if<Solution>(&outcomes.at("o2-again"));
+  if (once != nullptr && again != nullptr)
+    EXPECT_LE(again->cost, once->cost * (1 + 1e-12));
+  else
+    EXPECT_EQ(once, nullptr);
   return gap;
 }
 
@@ -98,14 +104,13 @@ TEST(Solvers, o2_says_where_edges_that_jump_forbid_what_it_found) {
   EXPECT_NE(std::get<Refused>(outcome).reason.find("as 1 edge jump"), std::string::npos)
       << std::get<Refused>(outcome).reason;
   EXPECT_EQ(std::get<Solution>(solve(problem, "o3")).cost, 10);
+  EXPECT_EQ(std::get<Solution>(solve(problem, "o2-again")).cost, 10);
 }
 
-TEST(Solvers, agree_on_a_gpt_of_24_layers_and_o2_comes_near) {
+TEST(Solvers, agree_on_a_gpt_of_24_layers) {
   const std::map<std::string, Outcome> outcomes =
       all_outcomes(MadeGpt(24).problem, {"exhaustive", "ilp"});
-  const double gap = expect_agreement(outcomes);
-  RecordProperty("o2_gap_per_cent", std::to_string(100 * gap));
-  EXPECT_LT(gap, 0.1);
+  EXPECT_EQ(expect_agreement(outcomes), 0);
   const Statistics& segments = std::get<Solution>(outcomes.at("o2")).statistics;
   EXPECT_EQ(segments.critical, 97U);
   EXPECT_EQ(segments.segments, 96U);
@@ -113,7 +118,24 @@ TEST(Solvers, agree_on_a_gpt_of_24_layers_and_o2_comes_near) {
   EXPECT_EQ(std::get<Solution>(outcomes.at("o3")).statistics.cones, 147U);
   EXPECT_EQ(std::get<Solution>(outcomes.at("elimination")).statistics.width, 2U);
   // The paper's form has a weak bound; few layers show that it is right.
-  expect_agreement(all_outcomes(MadeGpt(1).problem, {"exhaustive"}));
+  expect_agreement(all_outcomes(MadeGpt(2).problem, {"exhaustive"}));
+}
+
+TEST(Solvers, agree_on_the_training_of_24_layers_and_o2_is_paid_for_edges_that_jump) {
+  const Problem problem = MadeGpt(24, MadeGpt::Pass::training).problem;
+  ASSERT_EQ(fault_of(problem), "");
+  const std::map<std::string, Outcome> outcomes = all_outcomes(problem, {"exhaustive", "ilp"});
+  const double gap = expect_agreement(outcomes);
+  const double again = std::get<Solution>(outcomes.at("o2-again")).cost /
+                           std::get<Solution>(outcomes.at("elimination")).cost -
+                       1;
+  EXPECT_NEAR(gap, 0.2425, 1e-3);
+  EXPECT_NEAR(again, 0.0013, 1e-4);
+  const Statistics& segments = std::get<Solution>(outcomes.at("o2")).statistics;
+  EXPECT_EQ(segments.jumping, 580U);
+  // Weights are read by both passes, so that nearly all nodes are roots.
+  EXPECT_EQ(std::get<Solution>(outcomes.at("o3")).statistics.cones, 777U);
+  EXPECT_EQ(std::get<Solution>(outcomes.at("elimination")).statistics.width, 4U);
 }
 
 TEST(Solvers, equal_problems_have_equal_bytes) {
@@ -142,7 +164,7 @@ TEST(Solvers, refuse_what_has_no_assignment_and_what_is_too_large) {
   for (const auto& [src, dst] : {std::pair(0U, 1U), std::pair(1U, 2U), std::pair(0U, 2U)})
     problem.edges.push_back({src, dst, {forbidden, 0, 0, forbidden}});
   for (const auto& [name, outcome] : all_outcomes(problem)) {
-    if (name == "o2") continue;
+    if (name.starts_with("o2")) continue;
     EXPECT_EQ(std::get<Refused>(outcome).reason,
               "no assignment is allowed: each has a forbidden choice or pair; allow more choices "
               "or pairs")
@@ -162,7 +184,7 @@ TEST(Solvers, an_unknown_name_is_told_which_there_are) {
     EXPECT_STREQ(
         error.what(),
         "no solver is called 'eliminate'; did you mean elimination? there are elimination, "
-        "o3, o2, ilp, ilp-tight, exhaustive");
+        "o3, o2, o2-again, ilp, ilp-tight, exhaustive");
     EXPECT_EQ(error.code(), ExitCode::bad_config);
   }
 }
