@@ -19,6 +19,9 @@
 #include "machine/known_clusters.h"
 #include "screen/print.h"
 #include "screen/rows.h"
+#include "solve/problem_file.h"
+#include "solve/solution_text.h"
+#include "solve/solvers.h"
 
 namespace fourfold::cli {
 namespace {
@@ -72,9 +75,24 @@ void plan_on_machine(const PlanArguments& arguments) {
   screen::print("%s", text.c_str());
 }
 
+void solve_problem(const PlanArguments& arguments) {
+  const solve::Solver& solver = solve::find_solver(arguments.solver);
+  const solve::Problem problem = solve::load_problem(arguments.problem);
+  solve::Outcome outcome = solve::solve(problem, solver.name);
+  if (const auto* refused = std::get_if<solve::Refused>(&outcome))
+    throw UserError(refused->code, format("{}: {}", arguments.problem, refused->reason));
+  solve::Solution& solution = std::get<solve::Solution>(outcome);
+  solve::raise_lower_bound(problem, solution);
+  const std::string text = arguments.format == "json"
+                               ? solve::solution_json(problem, solver.name, solution).dump() + "\n"
+                               : solve::solution_text(problem, solver.name, solution);
+  screen::print("%s", text.c_str());
+}
+
 }  // namespace
 
 void plan(const PlanArguments& arguments) {
+  if (!arguments.problem.empty()) return solve_problem(arguments);
   if (!arguments.machine.empty()) return plan_on_machine(arguments);
   refuse_without_machine(arguments);
   job::Job job = prepare_to_look(job::load_config(arguments.config), arguments.ranks);

@@ -135,6 +135,7 @@ struct ProgramArguments {
 
 /// Prints what a run would be: model by part, batch, grid, local shapes, memory, what the ranks
 /// send each other, work of a step. With a machine: every legal grid priced on it, the best first.
+/// Or solves an assignment problem.
 struct PlanArguments {
   job::ConfigSource config;
   std::optional<std::int64_t> ranks;
@@ -145,6 +146,8 @@ struct PlanArguments {
   std::optional<std::int64_t> simulated;  // so many of the best; none: as many as are shown
   std::vector<std::int64_t> explain;      // two places of the list; empty: the list
   std::string format = "text";            // or "json"
+  std::string problem;                    // a file that is solved in place of all else; empty: none
+  std::string solver = "elimination";     // of solve::solvers()
 };
 
 /// When a job is run over a field and compared with its specification.

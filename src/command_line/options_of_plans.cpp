@@ -68,7 +68,8 @@ void add_config(CLI::App& app, Commands& commands) {
 void add_plan(CLI::App& app, Commands& commands) {
   auto* sub = app.add_subcommand("plan", "Print what a run would be, without running it");
   PlanArguments& arguments = commands.plan;
-  add_config_options(*sub, arguments.config);
+  sub->add_option("CONFIG", arguments.config.files, "YAML files, merged from left to right");
+  add_set_option(*sub, arguments.config);
   add_ranks_option(*sub, arguments.ranks);
   sub->add_option(
       "--machine", arguments.machine,
@@ -91,10 +92,28 @@ void add_plan(CLI::App& app, Commands& commands) {
       ->expected(2)
       ->type_name("A B");
   sub->add_option("--format", arguments.format,
-                  "With --machine: text, or json in seconds and bytes")
+                  "With --machine or --problem: text, or json in seconds and bytes")
       ->check(one_of({"text", "json"}))
       ->capture_default_str();
-  sub->callback([&] { commands.chosen = [&] { commands.actions.plan(commands.plan); }; });
+  auto* problem = sub->add_option("--problem", arguments.problem,
+                                  "Solve this assignment problem instead: a JSON file of nodes "
+                                  "and edges with their costs");
+  sub->add_option("--solver", arguments.solver,
+                  "With --problem: elimination, o3, o2, o2-again, ilp, ilp-tight or "
+                  "exhaustive")
+      ->needs(problem)
+      ->capture_default_str();
+  sub->callback([&] {
+    if (arguments.config.files.empty() == arguments.problem.empty())
+      throw CLI::ValidationError("plan", "give either CONFIG or --problem FILE");
+    if (!arguments.problem.empty() &&
+        (arguments.ranks || arguments.nodes || arguments.top || arguments.simulated ||
+         !arguments.machine.empty() || !arguments.tokens.empty() || !arguments.explain.empty() ||
+         !arguments.config.sets.empty()))
+      throw CLI::ValidationError("--problem",
+                                 "is solved alone; leave out all but --solver and --format");
+    commands.chosen = [&] { commands.actions.plan(commands.plan); };
+  });
 }
 
 void add_program(CLI::App& app, Commands& commands) {

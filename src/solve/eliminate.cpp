@@ -258,7 +258,13 @@ Outcome eliminate(const Problem& problem, const Limits& limits) {
   if (const auto* refused = std::get_if<Refused>(&maybe)) return *refused;
   std::vector<Pruned> steps{std::get<Pruned>(std::move(maybe))};
   EliminationOrder order = choose_order(steps.back().problem);
-  if (order.entries > most_entries_at_once || order.bytes > limits.bytes) {
+  const auto is_large = [&] {
+    return order.entries > most_entries_at_once || order.bytes > limits.bytes;
+  };
+  // Each time the bound, and the assignment that it is compared with, are of the choices left.
+  double before = forbidden;
+  while (is_large() && order.entries < before / 2) {
+    before = order.entries;
     maybe = prune(without_dear_choices(steps.back().problem, limits));
     if (const auto* refused = std::get_if<Refused>(&maybe)) return *refused;
     steps.push_back(std::get<Pruned>(std::move(maybe)));
