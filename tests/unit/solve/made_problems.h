@@ -203,7 +203,7 @@ class MadeGpt {
   void differentiate(std::size_t loss) {
     std::vector<std::size_t> gradients(loss + 1, none);
     for (auto made = made_.rbegin(); made != made_.rend(); ++made) {
-      const std::string& name = problem.nodes[made->node].name;
+      const std::string name = problem.nodes[made->node].name;
       const std::size_t of_outcome = made->node == loss ? loss : gradients[made->node];
       for (const std::size_t input : made->inputs) {
         const std::size_t one =
