@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "solve/cbc.h"
 #include "solve/eliminate.h"
 #include "solve/integer_forms.h"
@@ -46,6 +47,8 @@ Cones::Cones(const Problem& problem)
       number_of_root_[node] = roots_.size();
       roots_.push_back(node);
       reduced_.nodes.push_back(problem.nodes[node]);
+      // It is told by the number that it has in the whole problem.
+      if (problem.nodes[node].name.empty()) reduced_.nodes.back().name = format("node {}", node);
     }
   std::vector<Chain> chains(num_nodes_);  // by their last node
   for (const std::size_t node : order_of(problem)) {

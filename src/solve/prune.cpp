@@ -38,9 +38,10 @@ class Pruner {
       const std::size_t node = waiting.back();
       waiting.pop_back();
       is_waiting[node] = false;
-      if (std::erase_if(kept_[node], [&](std::size_t choice) { return !fits(node, choice); }) == 0)
-        continue;
+      const std::size_t removed =
+          std::erase_if(kept_[node], [&](std::size_t choice) { return !fits(node, choice); });
       if (kept_[node].empty()) return node;
+      if (removed == 0) continue;
       for (const Side& side : of_node_[node])
         if (!is_waiting[side.other]) {
           is_waiting[side.other] = true;

@@ -55,5 +55,11 @@ TEST(Prune, a_node_that_loses_all_choices_is_named) {
             "choices or pairs");
 }
 
+TEST(Prune, a_node_without_any_choice_is_named_too) {
+  // As a chain leaves it from which no pair leads on.
+  const Problem problem{{{"a", {0}}, {"b", {forbidden, forbidden}}}, {}};
+  EXPECT_NE(std::get<Refused>(prune(problem)).reason.find("no choice of 'b'"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace fourfold::solve
