@@ -26,8 +26,24 @@ class Chooser {
   }
 
  private:
+  /// A block that is not all there is a share of a blocked buffer, which has room for padding.
+  void place_slice(Move move) {
+    const Conversion& c = move.conversion;
+    const std::int64_t share = local_shape(move.to)[c.dim];
+    if (local_shape(move.from)[c.dim] % share != 0) {
+      Move pack = move;
+      pack.sum.reset();
+      pack.conversion.kind = MoveKind::pack;
+      pack.to = blocked(move.from, "packed", {c.dim, c.axes.front(), share});
+      move.from = pack.to;
+      result_.steps.emplace_back(std::move(pack));
+    }
+    result_.steps.emplace_back(std::move(move));
+  }
+
   void place(Move move) {
     const Conversion& c = move.conversion;
+    if (c.kind == MoveKind::slice) return place_slice(std::move(move));
     // The tensor whose shares belong to the members: where the dim is whole along the axis.
     const bool scatters = c.kind == MoveKind::reduce_scatter || c.kind == MoveKind::all_to_all;
     const bool gathers = c.kind == MoveKind::all_gather || c.kind == MoveKind::all_to_all;

@@ -10,7 +10,8 @@ namespace fourfold::compile {
 /// A collective gives each member one contiguous share. That holds for a plain tensor where the dim
 /// that gains or loses the cut is outermost in memory and the members divide it; parameters are
 /// annotated so that theirs is. Everywhere else the tensor is moved in a blocked buffer, and `pack`
-/// and `unpack` steps, visible and priced, change between the two forms.
+/// and `unpack` steps, visible and priced, change between the two forms. A slice into padding is
+/// taken from such a buffer, too.
 ShardedGraph choose_blocks(ShardedGraph graph, const plan::Plan& plan);
 
 }  // namespace fourfold::compile

@@ -136,6 +136,10 @@ class Path {
 
 }  // namespace
 
+Conversion copy_in(const Sharding& sharding) {
+  return {MoveKind::copy, {}, op::Reduction::sum, 0, 0, sharding};
+}
+
 std::vector<Conversion> conversion_path(const Sharding& from, const Sharding& to) {
   return Path(from, to).run();
 }

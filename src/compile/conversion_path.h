@@ -13,6 +13,7 @@ enum class MoveKind : std::uint8_t {
   all_gather,
   all_to_all,
   slice,  // each rank takes its own block of a dim
+  copy,   // as it is
   pack,
   unpack
 };
@@ -27,6 +28,9 @@ struct Conversion {
   op::Sharding after;
   bool operator==(const Conversion&) const = default;
 };
+
+/// A copy, which changes nothing of how a tensor lies.
+Conversion copy_in(const op::Sharding& sharding);
 
 /// The conversions from `from` to `to`, those that make the tensor smaller first: slices,
 /// reduce-scatters, all-reduces, all-to-alls, all-gathers. Requires one mesh, and `to` partial only

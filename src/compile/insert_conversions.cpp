@@ -33,6 +33,8 @@ std::string_view suffix(MoveKind kind) {
       return "exchanged";
     case MoveKind::slice:
       return "sliced";
+    case MoveKind::copy:
+      return "copy";
     case MoveKind::pack:
       return "packed";
     case MoveKind::unpack:
@@ -56,6 +58,7 @@ class Inserter {
     }
     classes_.resize(graph_.values.size());
     find_last_producers();
+    find_partial();
   }
 
   ShardedGraph run() {
@@ -82,21 +85,39 @@ class Inserter {
     ValueId sum;  // holds it
   };
 
+  /// The cuts of each dim; and the axes of which what is kept as a partial sum stays one.
   using CutsKey = std::vector<std::vector<std::pair<std::size_t, std::int64_t>>>;
-  /// From what, to which cuts, within which stretch of the graph.
+  using ShardingKey = std::pair<CutsKey, std::vector<AxisId>>;
+  /// From what, to which sharding, within which stretch of the graph.
   struct Scope {
     Phase phase = Phase::forward;
     std::size_t stage = 0;
     std::int64_t segment = -1;
     auto operator<=>(const Scope&) const = default;
   };
-  using ConversionKey = std::tuple<ValueId, CutsKey, Scope>;
+  using ConversionKey = std::tuple<ValueId, ShardingKey, Scope>;
 
   const Sharding& kept(ValueId id) const {
     return shardings_.values[recomputed_.origin[id.index()].index()];
   }
   const plan::NodeShardings& shardings_of_node() const {
     return shardings_.nodes[recomputed_.node_origin[node_]];
+  }
+
+  /// Finds activations that are kept as partial sums and read in more than one state.
+  void find_partial() {
+    std::vector<std::optional<Sharding>> first(graph_.values.size());
+    stays_partial_.assign(graph_.values.size(), false);
+    const auto look = [&](ValueId id, const Sharding& wanted) {
+      if (graph_.value(id).role != ValueRole::activation || kept(id).partial.empty()) return;
+      if (first[id.index()] && *first[id.index()] != wanted) stays_partial_[id.index()] = true;
+      first[id.index()] = wanted;
+    };
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n)
+      for (std::size_t i = 0; i < graph_.nodes[n].reads.size(); ++i)
+        look(graph_.nodes[n].reads[i], shardings_.nodes[recomputed_.node_origin[n]].reads[i]);
+    for (const plan::Edge& edge : plan_.edges)
+      if (leaves(edge)) look(*graph_.find(edge.value), edge.sent);
   }
 
   void find_last_producers() {
@@ -112,6 +133,10 @@ class Inserter {
     const plan::NodeShardings& shardings = shardings_of_node();
     for (std::size_t i = 0; i < node.reads.size(); ++i)
       node.reads[i] = read(node.reads[i], shardings.reads[i], rounds(original, i));
+    adds_in_place_ = true;
+    for (std::size_t i = 0; i < node.outputs.size(); ++i)
+      if (graph_.value(node.outputs[i]).role == ValueRole::gradient)
+        adds_in_place_ = adds_in_place_ && shardings.outputs[i] == kept(node.outputs[i]);
     for (std::size_t i = 0; i < node.outputs.size(); ++i)
       node.outputs[i] = output(original.outputs[i], shardings.outputs[i]);
     result_.steps.emplace_back(node);
@@ -144,18 +169,30 @@ class Inserter {
   ValueId converted(ValueId id, const Sharding& wanted, bool is_rounded) {
     const ValueId from = is_rounded ? cast(id) : id;
     if (kept(id) == wanted) return from;
-    const ConversionKey key(from, cuts_key(wanted), scope(id));
+    const ConversionKey key(from, sharding_key(wanted), scope(id));
     if (const auto place = converted_.find(key); place != converted_.end()) return place->second;
     const std::size_t made = result_.values.size();
-    const ValueId to =
-        moves_rounded(id, kept(id), wanted)
-            ? widened(id, moved_rounded(id, wanted), wanted)
-            : convert(from, kept(id), wanted, purpose_of(id), std::nullopt, std::nullopt);
+    const ValueId to = moves_rounded(id, kept(id), wanted)
+                           ? widened(id, moved_rounded(id, wanted), wanted)
+                           : convert(source_of(from, id, wanted), kept(id), wanted, purpose_of(id),
+                                     std::nullopt, std::nullopt);
     if (is_converted_once(id))
       for (std::size_t i = made; i < result_.values.size(); ++i)
         result_.values[i].is_converted_once = true;
     converted_.emplace(key, to);
     return to;
+  }
+
+  /// What is converted: a copy where it would be reduced in its place, and others read the sum that
+  /// it is a part of.
+  ValueId source_of(ValueId from, ValueId id, const Sharding& wanted) {
+    if (!stays_partial_[id.index()]) return from;
+    const std::vector<Conversion> path = conversion_path(kept(id), wanted);
+    if (path.front().kind != MoveKind::all_reduce) return from;
+    const Conversion copy = copy_in(kept(id));
+    Move move{copy, from, add_value(from, copy), std::nullopt, phase_, purpose_of(id), stage_};
+    result_.steps.emplace_back(move);
+    return move.to;
   }
 
   /// The copy of a weight in the type of the computation, one for all micro-batches and phases.
@@ -223,12 +260,12 @@ class Inserter {
         const ValueId id = node.reads[i];
         const Sharding& wanted = shardings.reads[i];
         if (moves_rounded(id, kept(id), wanted) &&
-            seen.emplace(id, cuts_key(wanted), scope(id)).second)
+            seen.emplace(id, sharding_key(wanted), scope(id)).second)
           list.push_back({id, moved_rounded(id, wanted), wanted});
       }
     }
     for (const auto& [id, moved, wanted] : list)
-      converted_.emplace(ConversionKey(id, cuts_key(wanted), scope(id)),
+      converted_.emplace(ConversionKey(id, sharding_key(wanted), scope(id)),
                          widened(id, moved, wanted));
   }
 
@@ -275,12 +312,13 @@ class Inserter {
   }
   const plan::Checkpointing& checkpointing() const { return plan_.checkpointing_on(graph_.mesh); }
 
-  static CutsKey cuts_key(const Sharding& sharding) {
-    CutsKey key;
+  static ShardingKey sharding_key(const Sharding& sharding) {
+    ShardingKey key;
     for (const auto& cuts : sharding.dims) {
-      auto& dim = key.emplace_back();
+      auto& dim = key.first.emplace_back();
       for (const op::Cut& cut : cuts) dim.emplace_back(cut.axis.index(), cut.stride.value_or(-1));
     }
+    for (const op::Partial& partial : sharding.partial) key.second.push_back(partial.axis);
     return key;
   }
 
@@ -296,16 +334,21 @@ class Inserter {
   /// are added to `sum`. Returns the value that holds the result.
   ValueId convert(ValueId id, const Sharding& from, const Sharding& to, Purpose purpose,
                   std::optional<ValueId> target, std::optional<ValueId> sum) {
-    const std::vector<Conversion> path = conversion_path(from, to);
+    std::vector<Conversion> path = conversion_path(from, to);
+    // What is reduced in its place is added to the sum from there.
+    if (sum && (path.empty() || path.back().kind == MoveKind::all_reduce))
+      path.push_back(copy_in(to));
     std::size_t last_move = path.size();  // all-reduces after it work in place
     for (std::size_t i = 0; i < path.size(); ++i)
       if (path[i].kind != MoveKind::all_reduce) last_move = i;
-    require(!sum || last_move + 1 == path.size(), "what is added to a sum ends in a move");
     ValueId now = id;
     for (std::size_t i = 0; i < path.size(); ++i) {
       Move move{path[i], now, now, std::nullopt, phase_, purpose, stage_};
       if (path[i].kind != MoveKind::all_reduce) {
-        move.to = i == last_move && target ? *target : add_value(now, path[i]);
+        if (i == last_move && target)
+          move.to = *target;
+        else if (path[i].kind != MoveKind::copy)
+          move.to = add_value(now, path[i]);
         if (i == last_move) move.sum = sum;
       }
       now = move.to;
@@ -316,8 +359,9 @@ class Inserter {
 
   ValueId add_value(ValueId source, const Conversion& conversion) {
     ShardedValue value = result_.values[source.index()];
-    value.name = fresh_name(format("{}/{}.{}", value.name, suffix(conversion.kind),
-                                   axis_name(conversion.axes.front())));
+    value.name += format("/{}", suffix(conversion.kind));
+    if (!conversion.axes.empty()) value.name += format(".{}", axis_name(conversion.axes.front()));
+    value.name = fresh_name(value.name);
     value.role = ValueRole::activation;
     value.sharding = without_partial(conversion.after);
     value.is_micro_sum = value.is_rounded_weight = value.is_converted_once = false;
@@ -344,7 +388,8 @@ class Inserter {
   ValueId output(ValueId id, const Sharding& given) {
     const graph::Value& value = graph_.value(id);
     if (graph::is_sum(value.role)) return sum_output(id, given);
-    if (graph::is_persistent(value.role)) return given == kept(id) ? id : window_of(id, given);
+    if (graph::is_persistent(value.role))
+      return given.dims == kept(id).dims ? id : window_of(id, given);
     if (given.dims == kept(id).dims) return id;  // at most reduced in place
     ShardedValue raw = result_.values[id.index()];
     raw.name = fresh_name(value.name + "/raw");
@@ -432,7 +477,7 @@ class Inserter {
       if (term.sharding == given) return term.sum;
     const graph::Value& value = graph_.value(id);
     const bool is_direct =
-        value.role == ValueRole::result ? classes_[id.index()].empty() : given == kept(id);
+        value.role == ValueRole::result ? classes_[id.index()].empty() : adds_in_place_;
     SumClass term{given, id};
     if (!is_direct) {
       ShardedValue sum = result_.values[id.index()];
@@ -477,10 +522,13 @@ class Inserter {
   const plan::GraphShardings& shardings_;
   ShardedGraph result_;
   std::size_t node_ = 0;
+  /// A row adds to all of its gradients where they lie, or to none: it begins or goes on.
+  bool adds_in_place_ = true;
   std::int64_t num_layers_ = 0;
   Phase phase_ = Phase::forward;
   std::size_t stage_ = 0;
   std::vector<std::size_t> last_producer_;      // by value
+  std::vector<bool> stays_partial_;             // by value
   std::vector<std::vector<SumClass>> classes_;  // by value
   std::map<ConversionKey, ValueId> converted_;
   std::map<ValueId, ValueId> cast_;

@@ -245,7 +245,8 @@ class Lowering {
 
   static bool is_collective(const Move& move) {
     const MoveKind kind = move.conversion.kind;
-    return kind != MoveKind::slice && kind != MoveKind::pack && kind != MoveKind::unpack;
+    return kind != MoveKind::slice && kind != MoveKind::copy && kind != MoveKind::pack &&
+           kind != MoveKind::unpack;
   }
 
   Shape local_shape(std::size_t value) const {
@@ -391,9 +392,10 @@ class Lowering {
     const bool starts_sum = move.sum && starts(*move.sum);
     const bool becomes_sum = starts_sum && !is_rounded(move);
     const ValueId to = becomes_sum ? *move.sum : move.to;
-    program_.instructions.push_back(instruction_of(move, slice(move.from), slice(to)));
+    const bool is_made = to != move.from || is_collective(move);
+    if (is_made) program_.instructions.push_back(instruction_of(move, slice(move.from), slice(to)));
     if (!move.sum || becomes_sum) return;
-    const StreamId stream = program_.instructions.back().stream;
+    const StreamId stream = is_made ? program_.instructions.back().stream : math_stream;
     compute(addition(move, starts_sum));
     program_.instructions.back().stream = stream;
   }
@@ -514,6 +516,8 @@ class Lowering {
     switch (c.kind) {
       case MoveKind::slice:
         return {math_stream, own_block(move, from, to)};
+      case MoveKind::copy:
+        return {math_stream, program::Copy{from, to}};
       case MoveKind::pack:
         return {math_stream, program::Pack{from, to}};
       case MoveKind::unpack:
@@ -535,8 +539,10 @@ class Lowering {
     }
   }
 
-  /// The rows of `from` that are block 0 of the dim; program::bind moves them to this rank's.
+  /// The rows of `from` that are block 0 of the dim, or its share 0; program::bind moves them to
+  /// this rank's.
   program::Copy own_block(const Move& move, const Slice& from, const Slice& to) const {
+    if (graph_.value(move.from).blocked) return {{from.buffer, 0, 1, to.bytes(), 0}, to};
     const Shape whole = local_shape(move.from.index()), own = local_shape(move.to.index());
     const std::size_t dim = move.conversion.dim;
     require(whole[dim] % own[dim] == 0, "a slice has no padding");

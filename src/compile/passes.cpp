@@ -296,6 +296,8 @@ std::string_view to_string(MoveKind kind) {
       return "all_to_all";
     case MoveKind::slice:
       return "slice";
+    case MoveKind::copy:
+      return "copy";
     case MoveKind::pack:
       return "pack";
     case MoveKind::unpack:

@@ -38,7 +38,8 @@ struct ShardedValue {
 /// gather of the next weights need not stand in line with the last gradients.
 enum class Purpose : std::uint8_t { activations, weights, gradients };
 
-/// A conversion of a value; all_reduce works in place (from == to).
+/// A conversion of a value; all_reduce works in place (from == to). A copy with from == to is made
+/// only where it becomes the sum.
 struct Move {
   Conversion conversion;
   ValueId from, to;

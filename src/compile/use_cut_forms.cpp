@@ -29,8 +29,9 @@ std::optional<std::int64_t> ranks_that_share(const op::FactorRule& rule,
 
 class Carrier {
  public:
-  Carrier(const graph::WithCutForms& cut, const plan::GraphShardings& planned, const Mesh& mesh)
-      : cut_(cut), planned_(planned), mesh_(mesh) {
+  Carrier(const Graph& source, const graph::WithCutForms& cut, const plan::GraphShardings& planned,
+          const Mesh& mesh)
+      : source_(source), cut_(cut), planned_(planned), mesh_(mesh) {
     result_.graph = planned.graph;
     result_.mesh = planned.mesh;
     result_.values.resize(cut.graph.values.size());
@@ -46,18 +47,26 @@ class Carrier {
       if (is_first && is_last)
         result_.nodes.push_back(planned_.nodes[origin]);
       else
-        result_.nodes.push_back(row_of_form(cut_.graph.nodes[i]));
+        result_.nodes.push_back(row_of_form(cut_.graph.nodes[i], origin));
     }
     return std::move(result_);
   }
 
  private:
-  /// The factors of a row are cut as what it reads is kept, but for those that it wants whole.
-  plan::NodeShardings row_of_form(const Node& node) {
+  /// How a row sees what it reads: as its op was to see that, or as it is kept in between.
+  const Sharding& seen(ValueId id, std::size_t origin) const {
+    const Node& op = source_.nodes[origin];
+    for (std::size_t i = 0; i < op.reads.size(); ++i)
+      if (cut_.value_origin[id.index()] == op.reads[i]) return planned_.nodes[origin].reads[i];
+    return result_.values[id.index()];
+  }
+
+  /// The factors of a row are cut as it sees what it reads, but for those that it wants whole.
+  plan::NodeShardings row_of_form(const Node& node, std::size_t origin) {
     const op::FactorRule rule = op::factors(node.op, cut_.graph.shapes(node.reads));
     op::FactorChoice choice(rule, mesh_);
     for (std::size_t i = 0; i < node.reads.size(); ++i)
-      choice.follow(i, result_.values[node.reads[i].index()]);
+      choice.follow(i, seen(node.reads[i], origin));
     plan::NodeShardings shardings;
     std::vector<Sharding> claims;
     for (std::size_t i = 0; i < rule.operands.size(); ++i)
@@ -78,6 +87,7 @@ class Carrier {
     return shardings;
   }
 
+  const Graph& source_;
   const graph::WithCutForms& cut_;
   const plan::GraphShardings& planned_;
   const Mesh& mesh_;
@@ -95,7 +105,7 @@ CutGraph use_cut_forms(const graph::Graph& graph, const plan::Plan& plan) {
     return rule.cut_form.empty() ? std::nullopt
                                  : ranks_that_share(rule, planned.nodes[node].reads, mesh);
   });
-  plan::GraphShardings shardings = Carrier(cut, planned, mesh).run();
+  plan::GraphShardings shardings = Carrier(graph, cut, planned, mesh).run();
   return {std::move(cut.graph), std::move(shardings)};
 }
 

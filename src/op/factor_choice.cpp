@@ -19,27 +19,47 @@ void FactorChoice::follow(std::size_t operand, const Sharding& sharding) {
     if (dims[dim].size() > 1) gather_cyclic(dims[dim]);
   }
   // A product that another operand begins may be cut by what this one has chosen.
-  for (const OperandFactors& other : rule_.operands)
-    for (std::size_t dim = 0; other.has_products() && dim < other.size(); ++dim)
-      if (other[dim].size() > 1) gather_cyclic(other[dim]);
+  gather_cyclic();
+}
+
+bool FactorChoice::cut(char factor, std::int64_t size, std::span<const AxisId> axes) {
+  std::int64_t ranks = 1;
+  Cuts cuts;
+  for (const AxisId axis : axes) {
+    if (mesh_.axes[axis.index()].size == 1) continue;
+    ranks *= mesh_.axes[axis.index()].size;
+    cuts.push_back({axis, std::nullopt});
+    if (is_taken(axis)) return false;
+  }
+  if (chosen_.contains(factor) || size % ranks != 0) return false;
+  chosen_[factor] = cuts;
+  gather_cyclic();
+  return chosen_[factor] == cuts;
+}
+
+bool FactorChoice::is_taken(AxisId axis) const {
+  return std::any_of(chosen_.begin(), chosen_.end(), [&](const auto& factor) {
+    return std::any_of(factor.second.begin(), factor.second.end(),
+                       [&](const Cut& cut) { return cut.axis == axis; });
+  });
 }
 
 void FactorChoice::choose(char factor, const Cuts& cuts) {
   const auto [place, is_open] = chosen_.try_emplace(factor);
   if (!is_open) return;
-  const auto is_taken = [&](const Cut& cut) {
-    return std::any_of(chosen_.begin(), chosen_.end(), [&](const auto& other) {
-      return std::any_of(other.second.begin(), other.second.end(),
-                         [&](const Cut& taken) { return taken.axis == cut.axis; });
-    });
-  };
   Cuts free;
   for (const Cut& cut : cuts)
-    if (!is_taken(cut)) free.push_back(cut);
+    if (!is_taken(cut.axis)) free.push_back(cut);
   // Strides are those of all cuts of a padded dim together.
   const bool strides_stated =
       std::any_of(cuts.begin(), cuts.end(), [](const Cut& cut) { return cut.stride.has_value(); });
   if (free.size() == cuts.size() || !strides_stated) place->second = std::move(free);
+}
+
+void FactorChoice::gather_cyclic() {
+  for (const OperandFactors& operand : rule_.operands)
+    for (std::size_t dim = 0; operand.has_products() && dim < operand.size(); ++dim)
+      if (operand[dim].size() > 1) gather_cyclic(operand[dim]);
 }
 
 void FactorChoice::gather_cyclic(std::string_view factors) {

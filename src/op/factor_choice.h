@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <vector>
 
 #include "op/rule.h"
@@ -15,6 +16,10 @@ class FactorChoice {
  public:
   FactorChoice(const FactorRule& rule, const Mesh& mesh);
 
+  /// Cuts a factor that is still open, of so many elements, by these axes, outermost first, if they
+  /// divide it and cut no other factor. Returns whether it is then cut so.
+  bool cut(char factor, std::int64_t size, std::span<const AxisId> axes);
+
   /// Gives the factors of an operand that are still open the cuts of `sharding`, but for those of
   /// axes that cut another factor already: they are gathered, as are cuts that do not fit into
   /// factors.
@@ -26,7 +31,9 @@ class FactorChoice {
   Sharding cuts_of(std::size_t operand) const;
 
  private:
+  bool is_taken(AxisId axis) const;
   void choose(char factor, const Cuts& cuts);
+  void gather_cyclic();
   /// Cuts of inner factors that would make a dim cyclic.
   void gather_cyclic(std::string_view factors);
 

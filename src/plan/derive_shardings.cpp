@@ -4,6 +4,7 @@
 #include <functional>
 #include <numeric>
 
+#include "base/format.h"
 #include "op/blocks.h"
 #include "op/factor_choice.h"
 
@@ -40,6 +41,10 @@ Sharding normal(Sharding sharding) {
   return sharding;
 }
 
+void drop_partial(Sharding& sharding, AxisId axis) {
+  std::erase_if(sharding.partial, [&](const op::Partial& partial) { return partial.axis == axis; });
+}
+
 class Derivation {
  public:
   Derivation(const Graph& graph, const Mesh& mesh, const Layout& layout,
@@ -55,10 +60,12 @@ class Derivation {
   }
 
   std::variant<GraphShardings, Infeasible> run() {
-    for (const Node& node : graph_.nodes)
-      if (std::string problem = visit(node); !problem.empty())
-        return Infeasible{
-            {BrokenRule{std::string(op::name(node.op)), graph_.kind, std::move(problem)}}};
+    const std::vector<std::string> names =
+        layout_.ops.empty() ? std::vector<std::string>(graph_.nodes.size()) : names_of_ops(graph_);
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
+      if (std::string problem = visit(graph_.nodes[i], names[i]); !problem.empty())
+        return Infeasible{{BrokenRule{std::string(op::name(graph_.nodes[i].op)), graph_.kind,
+                                      std::move(problem)}}};
     put_on(result_, graph_.mesh);
     return std::move(result_);
   }
@@ -140,9 +147,13 @@ class Derivation {
   /// Parameters that the layout chose decide first, then what is known, the largest first, as the
   /// others are cheaper to bring to it; those of one size in the order of operands.
   /// An op that takes any element sees state as it lies: it starts, updates or digests it.
-  op::FactorChoice choose(const Node& node, const op::FactorRule& rule) const {
+  op::FactorChoice choose(const Node& node, const std::string& name, const op::FactorRule& rule) {
     op::FactorChoice choice(rule, mesh_);
-    const bool sees_state = op::takes_any_element(node.op) || node.phase == Phase::update;
+    const bool sees_state = plan::sees_state(node);
+    if (const auto chosen = layout_.ops.find(name); chosen != layout_.ops.end() && !sees_state) {
+      follow(chosen->second, node, name, rule, choice);
+      return choice;
+    }
     for (std::size_t i = 0; i < rule.operands.size(); ++i)
       if (const ParameterLayout* layout = layout_of(graph_.value(operand(node, i)));
           layout != nullptr && layout->use && !sees_state)
@@ -164,6 +175,24 @@ class Derivation {
     return choice;
   }
 
+  /// Cuts the factors of a node as the layout has chosen; but a cache lies as it was first met.
+  void follow(const FactorAxes& chosen, const Node& node, const std::string& name,
+              const op::FactorRule& rule, op::FactorChoice& choice) {
+    for (std::size_t i = 0; i < rule.operands.size(); ++i)
+      if (const ValueId id = operand(node, i);
+          graph_.value(id).role == ValueRole::cache && known_[id.index()])
+        choice.follow(i, result_.values[id.index()]);
+    const FactorSizes sizes = factor_sizes(graph_, node);
+    for (const auto& [factor, axes] : chosen) {
+      std::int64_t ranks = 1;
+      for (const AxisId axis : axes) ranks *= mesh_.axes[axis.index()].size;
+      const auto place = sizes.find(factor);
+      const std::int64_t size = place == sizes.end() ? 0 : place->second;
+      if (ranks > 1 && (size == 0 || !choice.cut(factor, size, axes)))
+        result_.left_out.push_back({name, factor, size, ranks});
+    }
+  }
+
   std::vector<std::size_t> largest_first(const Node& node, std::size_t count) const {
     std::vector<std::size_t> order(count);
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -177,9 +206,9 @@ class Derivation {
     return i < node.reads.size() ? node.reads[i] : node.outputs[i - node.reads.size()];
   }
 
-  std::string visit(const Node& node) {
+  std::string visit(const Node& node, const std::string& name) {
     const op::FactorRule rule = op::factors(node.op, graph_.shapes(node.reads)).of_any_form();
-    const op::FactorChoice choice = choose(node, rule);
+    const op::FactorChoice choice = choose(node, name, rule);
     NodeShardings shardings;
     std::vector<Sharding> claims;
     for (std::size_t i = 0; i < rule.operands.size(); ++i)
@@ -187,6 +216,7 @@ class Derivation {
     for (std::size_t i = 0; i < node.reads.size(); ++i)
       if (graph_.value(node.reads[i]).role == ValueRole::step)
         shardings.reads[i].partial = result_.values[node.reads[i].index()].partial;
+    leave_partial(node, rule, claims, shardings.reads);
     op::Propagation given = op::propagate(rule, shardings.reads, claims, mesh_);
     if (!given.problem.empty()) return given.problem;
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
@@ -198,22 +228,66 @@ class Derivation {
     return {};
   }
 
-  /// Decides how an output is kept, at its first producer.
+  /// Reads that are kept as partial sums stay so where the rule is linear in them, and no factor is
+  /// cut by the axis; else they are reduced. Of two factors of a product the first stays.
+  void leave_partial(const Node& node, const op::FactorRule& rule,
+                     const std::vector<Sharding>& claims, std::vector<Sharding>& reads) const {
+    using Linear = op::FactorRule::Linear;
+    if (rule.linear == Linear::no) return;
+    const auto cuts = [](const std::vector<Sharding>& list, AxisId axis) {
+      return std::ranges::any_of(list, [&](const Sharding& one) { return cuts_axis(one, axis); });
+    };
+    for (std::size_t a = 0; a < mesh_.axes.size(); ++a) {
+      const AxisId axis(a);
+      const op::Partial sum{axis, op::Reduction::sum};
+      std::vector<std::size_t> partial;
+      for (std::size_t i = 0; i < reads.size(); ++i)
+        if (const op::Partial* found = kept_activation(node.reads[i]).partial_on(axis);
+            found != nullptr && *found == sum)
+          partial.push_back(i);
+      if (partial.empty() || cuts(reads, axis) || cuts(claims, axis)) continue;
+      if (rule.linear == Linear::all && partial.size() < reads.size()) continue;
+      if (rule.linear == Linear::first && partial[0] != 0) continue;
+      if (rule.linear != Linear::all) partial.resize(1);
+      for (const std::size_t i : partial) reads[i].partial.push_back(sum);
+    }
+  }
+
+  const Sharding& kept_activation(ValueId id) const {
+    static const Sharding whole;
+    return graph_.value(id).role == ValueRole::activation ? result_.values[id.index()] : whole;
+  }
+
+  /// Decides how an output is kept, at its first producer. What others add to a gradient must be
+  /// partial wherever that is.
   void keep(ValueId id, const Sharding& given) {
     const Value& value = graph_.value(id);
-    if (known_[id.index()]) return;
-    known_[id.index()] = true;
     Sharding& kept = result_.values[id.index()];
+    if (known_[id.index()]) {
+      if (value.role == ValueRole::gradient)
+        std::erase_if(kept.partial, [&](const op::Partial& partial) {
+          return given.partial_on(partial.axis) == nullptr;
+        });
+      return;
+    }
+    known_[id.index()] = true;
+    const auto change = layout_.activations.find(value.name);
     if (value.role == ValueRole::result || value.role == ValueRole::output)
       kept = {};
+    else if (graph::is_persistent(value.role))
+      kept = persistent_.try_emplace(value.name, reduced(given)).first->second;
+    else if (change != layout_.activations.end())
+      kept =
+          changed(change->second.sums_stay ? given : reduced(given), change->second, value.shape);
     else if (value.role == ValueRole::gradient)
       kept = sum_sharding(value, given);
-    else if (graph::is_persistent(value.role))
-      kept = persistent_.try_emplace(value.name, given).first->second;
-    else if (value.gradient_of)
-      kept = result_.values[value.gradient_of->index()];
     else
-      kept = activation_sharding(value, given);
+      kept = reduced(value.gradient_of ? result_.values[value.gradient_of->index()] : given);
+  }
+
+  static Sharding reduced(Sharding sharding) {
+    sharding.partial.clear();
+    return sharding;
   }
 
   /// A gradient is summed over micro-batches as its parameter lies at rest, reduced on the axes
@@ -227,24 +301,19 @@ class Derivation {
     return sum;
   }
 
-  Sharding activation_sharding(const Value& value, const Sharding& given) const {
-    Sharding sharding = given;
-    sharding.partial.clear();
-    const auto place = layout_.activations.find(value.name);
-    return place == layout_.activations.end() ? sharding
-                                              : changed(sharding, place->second, value.shape);
-  }
-
   Sharding changed(Sharding sharding, const Keep& keep, const Shape& shape) const {
     sharding.dims.resize(shape.rank());
     for (const std::size_t dim : keep.whole) sharding.dims[dim].clear();
     for (const Keep::Wish& wish : keep.wishes) {
       const std::int64_t ranks = mesh_.axes[wish.axis.index()].size;
       if (ranks == 1 || (wish.of_fed_dim && graph_.feeds_are_whole)) continue;
+      if (cuts_axis(sharding, wish.axis)) continue;
       const auto divided = std::find_if(wish.dims.begin(), wish.dims.end(), [&](std::size_t dim) {
         return op::local_size(shape[dim], sharding.dims[dim], mesh_) % ranks == 0;
       });
-      if (divided != wish.dims.end()) sharding.dims[*divided].push_back({wish.axis, std::nullopt});
+      if (divided == wish.dims.end()) continue;
+      sharding.dims[*divided].push_back({wish.axis, std::nullopt});
+      drop_partial(sharding, wish.axis);
     }
     return normal(std::move(sharding));
   }
@@ -282,6 +351,35 @@ PersistentShardings persistent_shardings(const graph::Graph& train, const Layout
             layout.parameters.at(train.value(weight).name).moments;
   }
   return shardings;
+}
+
+std::vector<std::string> names_of_ops(const graph::Graph& graph) {
+  std::vector<std::string> names;
+  std::map<ValueId, int> producers;
+  for (const Node& node : graph.nodes) {
+    std::string& name = names.emplace_back(graph.value(node.outputs[0]).name);
+    if (const int number = ++producers[node.outputs[0]]; number > 1) name += format("#{}", number);
+  }
+  return names;
+}
+
+bool sees_state(const Node& node) {
+  return op::takes_any_element(node.op) || node.phase == Phase::update;
+}
+
+FactorSizes factor_sizes(const Graph& graph, const Node& node) {
+  const op::FactorRule rule = op::factors(node.op, graph.shapes(node.reads)).of_any_form();
+  FactorSizes sizes;
+  for (std::size_t i = 0; i < rule.operands.size(); ++i) {
+    const ValueId id = i < node.reads.size() ? node.reads[i] : node.outputs[i - node.reads.size()];
+    for (std::size_t dim = 0; dim < rule.operands[i].size(); ++dim)
+      for (const char factor : rule.operands[i][dim]) {
+        if (rule.is_whole(factor)) continue;
+        const auto size = rule.sizes.find(factor);
+        sizes[factor] = size == rule.sizes.end() ? graph.value(id).shape[dim] : size->second;
+      }
+  }
+  return sizes;
 }
 
 std::variant<GraphShardings, Infeasible> derive_shardings(const graph::Graph& graph,

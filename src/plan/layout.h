@@ -1,5 +1,6 @@
-// What a strategy says: how parameters lie, and where activations are kept otherwise than ops give
-// them. A value; everything else follows from the ops' rules (derive_shardings).
+// What a strategy or a search says: how parameters lie, where activations are kept otherwise than
+// ops give them, and how single ops are cut. A value; everything else follows from the ops' rules
+// (derive_shardings).
 #pragma once
 
 #include <map>
@@ -24,8 +25,9 @@ struct ParameterLayout {
   bool operator==(const ParameterLayout&) const = default;
 };
 
-/// How an activation is kept, told as changes to what its op gives: partial sums are reduced in any
-/// case. As one layout serves graphs of other batches, a change that does not divide is left out.
+/// How an activation, or a gradient, is kept, told as changes to what its op gives: partial sums
+/// are reduced, but where they are to stay. As one layout serves graphs of other batches, a change
+/// that does not divide is left out.
 struct Keep {
   /// The axis cuts the first of these dims that it divides.
   struct Wish {
@@ -36,16 +38,32 @@ struct Keep {
   };
   std::vector<std::size_t> whole;  // dims that lose all their cuts before
   std::vector<Wish> wishes;
+  bool sums_stay = false;
   bool operator==(const Keep&) const = default;
 };
+
+/// Which axes cut the factors of an op's rule, outermost first; those that are not named are whole.
+using FactorAxes = std::map<char, std::vector<AxisId>>;
+using FactorSizes = std::map<char, std::int64_t>;
 
 struct Layout {
   std::vector<AxisId> samples;  // which cut the first dim of what is fed, outermost first
   /// By name, which means one tensor in all graphs of a model.
   std::map<std::string, ParameterLayout> parameters;
   std::map<std::string, Keep> activations;
+  /// What is chosen for ops, by their names (names_of_ops); the others follow what they read. No op
+  /// that sees state as it lies (an update, a digest) has a choice.
+  std::map<std::string, FactorAxes> ops;
   bool operator==(const Layout&) const = default;
 };
+
+/// By node: the name of its first output; with "#2" where it is the second one that adds to it.
+std::vector<std::string> names_of_ops(const graph::Graph& graph);
+
+/// True for an op that sees state as it lies (it starts, updates or digests it): it has no choice.
+bool sees_state(const graph::Node& node);
+/// The factors of a node's rule, or of its cut form, that may be cut, and their sizes.
+FactorSizes factor_sizes(const graph::Graph& graph, const graph::Node& node);
 
 /// Options of the strategies.
 struct LayoutOptions {

@@ -223,6 +223,12 @@ std::string not_overlapped(const Overlap& overlap) {
   return names;
 }
 
+std::string to_string(const LeftOut& left) {
+  if (left.size == 0) return format("no factor {} may be cut", left.factor);
+  return format("factor {} of {} stays whole: {} ranks do not divide it", left.factor, left.size,
+                left.ranks);
+}
+
 std::string to_text(const Plan& plan, const graph::ModelGraphs& model) {
   std::string text;
   for (const Mesh& mesh : plan.meshes) {
@@ -244,6 +250,9 @@ std::string to_text(const Plan& plan, const graph::ModelGraphs& model) {
                    plan.overlap.weight_gradients == WeightGradients::beside
                        ? "beside the rest of the backward pass"
                        : "in turn");
+  for (const GraphShardings& graph : plan.graphs)
+    for (const LeftOut& left : graph.left_out)
+      text += format("{}: {}: {}\n", op::to_string(graph.graph), left.op, to_string(left));
   for (std::size_t i = 0; i < model.graphs.size(); ++i)
     for (std::size_t v = 0; v < model.graphs[i].values.size(); ++v) {
       const op::Sharding& sharding = plan.graphs[i].values[v];

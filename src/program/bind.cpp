@@ -117,6 +117,11 @@ class Binder {
 
   void bind_kind(Copy& what) const {
     const Buffer &from = buffer(what.from), &to = buffer(what.to);
+    if (from.blocked && !to.blocked) {
+      const auto& own = coordinates_on(from.sharding.mesh);
+      what.from.offset_bytes = own[from.blocked->axis.index()] * what.from.bytes();
+      return;
+    }
     const Shape local = program_.local_shape(what.from.buffer);
     for (std::size_t dim = 0; dim < from.global.rank(); ++dim) {
       const std::int64_t start = first(to, dim) - first(from, dim);

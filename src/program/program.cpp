@@ -124,12 +124,14 @@ Shape Program::view_shape(const Slice& slice, DType dtype) const {
       dtype == b.dtype)
     return shape;
   const std::int64_t bytes = slice.bytes();
-  if (bytes == size_bytes(dtype)) return {};
+  const bool is_field = b.role == BufferRole::step_block || b.role == BufferRole::result_block;
+  if (is_field && bytes == size_bytes(dtype)) return {};
   if (shape.rank() > 0 && dtype == b.dtype && slice.rows == 1 &&
       bytes % (b.size_bytes / shape[0]) == 0) {
     shape[0] = bytes / (b.size_bytes / shape[0]);
     return shape;
   }
+  if (bytes == size_bytes(dtype)) return {};
   return {bytes / size_bytes(dtype)};
 }
 

@@ -139,7 +139,8 @@ class Counter {
     const bool is_once = graph_.value(move.to).is_converted_once;
     if (is_once) is_once_a_step_[move.to.index()] = true;
     const double calls = is_once ? 1 : times(move.phase, move.purpose);
-    if (kind == MoveKind::slice || kind == MoveKind::pack || kind == MoveKind::unpack) {
+    if (kind == MoveKind::slice || kind == MoveKind::copy || kind == MoveKind::pack ||
+        kind == MoveKind::unpack) {
       demand_.other_bytes += calls * 2 * bytes(move.to);
       return;
     }

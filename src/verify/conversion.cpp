@@ -233,12 +233,18 @@ std::string own_share_problem(Claims& claims, const Group& group, const Slice& f
 
 namespace {
 
+/// This rank's share of a blocked buffer, of so many bytes.
+Slice own_share(Claims& claims, BufferId id, std::int64_t bytes) {
+  const AxisId axis = claims.program().buffer(id).blocked->axis;
+  return {id, claims.coordinate(id, axis) * bytes, 1, bytes, 0};
+}
+
 /// True if `to` is this rank's block of `from`, cut further in one dim.
 bool is_own_block(Claims& claims, const Copy& what) {
   const Tensor source = tensor(claims, what.from), target = tensor(claims, what.to);
   if (source.buffer.sharding.mesh != target.buffer.sharding.mesh ||
-      source.buffer.global != target.buffer.global || source.buffer.blocked ||
-      target.buffer.blocked || what.to != claims.program().whole(what.to.buffer))
+      source.buffer.global != target.buffer.global || target.buffer.blocked ||
+      what.to != claims.program().whole(what.to.buffer))
     return false;
   std::optional<std::size_t> dim;
   for (std::size_t i = 0; i < source.dims.size(); ++i) {
@@ -250,6 +256,10 @@ bool is_own_block(Claims& claims, const Copy& what) {
   const auto &outer = source.dims[*dim], &all = target.dims[*dim];
   if (all.size() < outer.size() || !std::equal(outer.begin(), outer.end(), all.begin()))
     return false;
+  if (const auto& blocked = source.buffer.blocked)
+    return all.size() == outer.size() + 1 && all.back().axis == blocked->axis &&
+           *blocked == Blocked{*dim, blocked->axis, target.local[*dim]} &&
+           what.from == own_share(claims, what.from.buffer, what.to.bytes());
   return what.from ==
          claims.own_block(what.from.buffer, *dim,
                           {all.begin() + static_cast<std::ptrdiff_t>(outer.size()), all.end()});

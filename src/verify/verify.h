@@ -27,9 +27,9 @@
 //   read-only           The step block, parameters, moments and counters are written only by those
 //                       who may.
 //
-//   layout              A blocked buffer is touched only by packs, unpacks and collectives along
-//                       its axis; the parts of any other collective are contiguous. A message
-//                       carries a box of a tensor, or a field.
+//   layout              A blocked buffer is touched only by packs, unpacks, copies of this rank's
+//                       part and collectives along its axis; the parts of any other collective are
+//                       contiguous. A message carries a box of a tensor, or a field.
 //
 //   events              Each event is recorded once, before it is waited for.
 //

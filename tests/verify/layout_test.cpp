@@ -47,6 +47,32 @@ TEST(VerifyLayout, the_last_blocks_may_be_padded) {
   EXPECT_EQ(all(verify(round_trip(7))), "");
 }
 
+/// A share of seven columns, taken into padding, and brought back.
+Program share_of(std::int64_t rank) {
+  Builder b = line();
+  b.buffer("whole", {2, 7}, activation);
+  b.blocked("packed", {2, 7}, activation, {}, 2, "y");
+  b.buffer("block", {2, 7}, activation, {"", "y"});
+  b.blocked("gathered", {2, 7}, activation, {}, 2, "y");
+  b.buffer("all", {2, 7}, output);
+  b.task(TaskKind::forward);
+  b.op("math", op::Fill{1, {2, 7}}, {"whole"});
+  b.pack("math", "whole", "packed");
+  b.add("math", Copy{{BufferId(1), rank * 16, 1, 16, 0}, b.slice("block")});
+  b.all_gather("y", "block", "gathered");
+  b.unpack("math", "gathered", "all");
+  return b.finish();
+}
+
+TEST(VerifyLayout, a_copy_of_this_ranks_share_of_a_blocked_buffer_is_sound) {
+  EXPECT_EQ(all(verify(share_of(2))), "");
+}
+TEST(VerifyLayout, a_copy_of_another_ranks_share_is_a_fault) {
+  const Program program = share_of(1);
+  expect_fault(program, "part", find_instruction(program, "copy"),
+               "block is neither all of packed nor this rank's block of it");
+}
+
 TEST(VerifyLayout, a_pack_left_out_is_a_fault) {
   Program program = round_trip(8);
   const std::size_t scatter = find_instruction(program, "reduce_scatter");

@@ -185,6 +185,66 @@ TEST(DeriveShardings, persistent_values_lie_alike_in_all_graphs) {
   EXPECT_GT(seen.size(), 80U);
 }
 
+// --- choices by op
+
+/// AxoNN's layout, but that a product of the first block shares what it contracts on both axes.
+struct ChosenProduct {
+  GptSetup setup;
+  graph::ModelGraphs model = setup.graphs();
+  Plan plan;
+  std::string op = "blocks.0.mlp.down";
+
+  explicit ChosenProduct(bool sums_stay) {
+    const Axes axes = axes_of(setup.mesh());
+    Layout layout = std::get<Layout>(setup.layout());
+    layout.ops[op] = {{'a', {axes.data, axes.z}}, {'k', {axes.x, axes.y}}};
+    layout.activations[op].sums_stay = sums_stay;
+    plan =
+        std::get<Plan>(make_plan(model, setup.mesh(), layout,
+                                 std::get<Batching>(solve_batching(setup.plan)), DType::f32, {}));
+  }
+  std::string kept(op::ProgramKind kind) const {
+    const graph::Graph& graph = model.at(kind);
+    const auto id = graph.find(op).value();
+    return op::to_string(graph.value(id).shape, plan.of(kind).values[id.index()], plan.meshes[0]);
+  }
+  /// The states in which others read what the product gives.
+  std::string read() const {
+    const graph::Graph& graph = model.at(op::ProgramKind::train);
+    std::string text;
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i)
+      for (std::size_t r = 0; r < graph.nodes[i].reads.size(); ++r)
+        if (graph.value(graph.nodes[i].reads[r]).name == op)
+          text += op::to_string(graph.value(graph.nodes[i].reads[r]).shape,
+                                plan.of(op::ProgramKind::train).nodes[i].reads[r], plan.meshes[0]) +
+                  "\n";
+    return text;
+  }
+};
+
+TEST(DeriveShardings, an_op_is_cut_as_it_is_chosen_and_what_it_gives_is_reduced) {
+  const ChosenProduct chosen(false);
+  EXPECT_EQ(chosen.kept(op::ProgramKind::train), "[4 (data,z), 8, 32]");
+}
+
+TEST(DeriveShardings, sums_that_are_to_stay_are_reduced_for_ops_that_are_not_linear_alone) {
+  const ChosenProduct chosen(true);
+  EXPECT_EQ(chosen.kept(op::ProgramKind::train),
+            "[4 (data,z), 8, 32] partial sum(y) partial sum(x)");
+  EXPECT_EQ(chosen.read(), "[4 (data,z), 8, 32]\n") << "a bias is added to the sum";
+}
+
+TEST(DeriveShardings, what_does_not_divide_in_another_graph_stays_whole_and_is_told) {
+  const ChosenProduct chosen(false);
+  EXPECT_EQ(chosen.kept(op::ProgramKind::decode), "[1, 1, 32]");
+  EXPECT_TRUE(chosen.plan.of(op::ProgramKind::train).left_out.empty());
+  EXPECT_EQ(chosen.plan.of(op::ProgramKind::decode).left_out,
+            (std::vector<LeftOut>{{chosen.op, 'a', 1, 4}}));
+  EXPECT_NE(to_text(chosen.plan, chosen.model)
+                .find("decode: blocks.0.mlp.down: factor a of 1 stays whole: 4 ranks do not"),
+            std::string::npos);
+}
+
 // --- every grid
 
 /// True if equal parts of the dim are what its cuts give; only vocabularies have padding.
