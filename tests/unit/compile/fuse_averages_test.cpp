@@ -8,9 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "program/text.h"
-#include "unit/compile/grid_setup.h"
-#include "verify/verify.h"
+#include "unit/compile/program_edits.h"
 
 namespace fourfold::compile::fuse_averages_test {
 namespace {
@@ -19,31 +17,13 @@ using program::Compute;
 using program::Program;
 
 machine::Target fusing_target() {
-  machine::Target target = GridSetup::target();
-  target.fusions = {"moving_average_list"};
-  return target;
+  return target_that_fuses({"moving_average_list"});
 }
 
 GridSetup setup_of(const plan::Grid& grid, double decay = 0.75) {
-  GridSetup setup;
-  setup.unet = model::UnetSpec{.picture = {4, 4, 3},
-                               .channels = 8,
-                               .channel_mult = {1, 2},
-                               .layers_per_level = 1,
-                               .attention_resolutions = {2},
-                               .num_heads = 8,
-                               .norm_groups = 4,
-                               .num_classes = 5,
-                               .diffusion = {.steps = 20, .learn_sigma = true, .sampling = {}}};
+  GridSetup setup = small_unet(grid);
   setup.unet->diffusion.average_decay = decay;
-  setup.plan.seq_length = 1;
-  setup.set_grid(grid, 3);
   return setup;
-}
-
-program::Bundle bundle_of(const GridSetup& setup, const machine::Target& target) {
-  const graph::ModelGraphs model = setup.graphs();
-  return compile(model, setup.solved(model), target).classes[0];
 }
 
 std::vector<Compute> averages_of(const Program& program) {
@@ -71,8 +51,8 @@ TEST(FuseAverages, one_instruction_moves_all_averages_as_many_would) {
   for (const plan::Grid& grid : {plan::Grid{}, plan::Grid{.x = 1, .y = 1, .z = 2, .data = 1},
                                  plan::Grid{.x = 2, .y = 2, .z = 2, .data = 2}}) {
     const GridSetup setup = setup_of(grid);
-    const Program before = bundle_of(setup, GridSetup::target()).at(op::ProgramKind::train),
-                  after = bundle_of(setup, fusing_target()).at(op::ProgramKind::train);
+    const Program before = bundle_for(setup, GridSetup::target()).at(op::ProgramKind::train),
+                  after = bundle_for(setup, fusing_target()).at(op::ProgramKind::train);
     EXPECT_GT(averages_of(before).size(), 50U);
     ASSERT_EQ(averages_of(after).size(), 1U);
     EXPECT_EQ(std::get<op::MovingAverageList>(averages_of(after)[0].op).tensors,
@@ -82,32 +62,18 @@ TEST(FuseAverages, one_instruction_moves_all_averages_as_many_would) {
 }
 
 TEST(FuseAverages, the_verifier_finds_no_fault_and_programs_read_back) {
-  for (const std::int64_t data : {1, 2}) {
-    const program::Bundle bundle =
-        bundle_of(setup_of({.x = 1, .y = 2, .z = 2, .data = data}), fusing_target());
-    for (const verify::Fault& fault : verify::verify(bundle))
-      ADD_FAILURE() << fault.rule << ": " << fault.message;
-    EXPECT_EQ(program::parse_bundle(program::to_text(bundle), "averages"), bundle);
-  }
+  for (const std::int64_t data : {1, 2})
+    expect_sound_and_read_back(
+        bundle_for(setup_of({.x = 1, .y = 2, .z = 2, .data = data}), fusing_target()));
 }
 
 TEST(FuseAverages, nothing_moves_past_what_touches_the_same_memory) {
-  Program program = bundle_of(setup_of({}), GridSetup::target()).at(op::ProgramKind::train);
-  std::vector<std::size_t> places;
-  for (std::size_t i = 0; i < program.instructions.size(); ++i)
-    if (const auto* compute = std::get_if<Compute>(&program.instructions[i].what);
-        compute != nullptr && std::holds_alternative<op::MovingAverage>(compute->op))
-      places.push_back(i);
+  Program program = bundle_for(setup_of({}), GridSetup::target()).at(op::ProgramKind::train);
+  const std::vector<std::size_t> places = places_of<op::MovingAverage>(program);
   const std::set<std::pair<std::string, std::string>> meaning = meaning_of(program);
   // Between the third and the fourth something writes the weight that the sixth reads.
-  const program::Slice weight = std::get<Compute>(program.instructions[places[5]].what).slices[0];
-  Compute fill{op::Fill{0, {weight.bytes() / 4}}, DType::f32, {weight}, {}, "test"};
-  program.instructions.insert(program.instructions.begin() + static_cast<std::ptrdiff_t>(places[3]),
-                              {program.instructions[places[3]].stream, fill});
-  for (program::Task& task : program.tasks) {
-    if (task.begin > places[3]) ++task.begin;
-    if (task.end > places[3]) ++task.end;
-  }
+  insert_fill(program, places[3],
+              std::get<Compute>(program.instructions[places[5]].what).slices[0]);
   const Program fused = fuse_averages(program, fusing_target());
   const std::vector<Compute> averages = averages_of(fused);
   ASSERT_EQ(averages.size(), 2U);
@@ -116,8 +82,8 @@ TEST(FuseAverages, nothing_moves_past_what_touches_the_same_memory) {
 }
 
 TEST(FuseAverages, is_left_out_where_the_target_has_no_such_row_or_nothing_is_averaged) {
-  const Program averaged = bundle_of(setup_of({}), GridSetup::target()).at(op::ProgramKind::train),
-                plain = bundle_of(setup_of({}, 0), GridSetup::target()).at(op::ProgramKind::train);
+  const Program averaged = bundle_for(setup_of({}), GridSetup::target()).at(op::ProgramKind::train),
+                plain = bundle_for(setup_of({}, 0), GridSetup::target()).at(op::ProgramKind::train);
   EXPECT_EQ(fuse_averages(averaged, GridSetup::target()), averaged);
   EXPECT_EQ(fuse_averages(plain, fusing_target()), plain);
 }

@@ -8,9 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "program/text.h"
-#include "unit/compile/grid_setup.h"
-#include "verify/verify.h"
+#include "unit/compile/program_edits.h"
 
 namespace fourfold::compile::fuse_casts_test {
 namespace {
@@ -19,14 +17,11 @@ using program::Compute;
 using program::Program;
 
 machine::Target fusing_target() {
-  machine::Target target = GridSetup::target();
-  target.fusions = {"cast_list"};
-  return target;
+  return target_that_fuses({"cast_list"});
 }
 
 program::Bundle bundle_of(const GridSetup& setup, const machine::Target& target) {
-  const graph::ModelGraphs model = setup.graphs();
-  return compile(model, setup.solved(model), target, {{"keep_rounded"}, {}}).classes[0];
+  return bundle_for(setup, target, {{"keep_rounded"}, {}});
 }
 
 GridSetup setup_of(const plan::Grid& grid, DType compute = DType::bf16) {
@@ -79,31 +74,17 @@ TEST(FuseCasts, one_instruction_rounds_all_weights_as_many_would) {
 }
 
 TEST(FuseCasts, the_verifier_finds_no_fault_and_programs_read_back) {
-  for (const std::int64_t data : {1, 2}) {
-    const program::Bundle bundle =
-        bundle_of(setup_of({.x = 1, .y = 2, .z = 2, .data = data}), fusing_target());
-    for (const verify::Fault& fault : verify::verify(bundle))
-      ADD_FAILURE() << fault.rule << ": " << fault.message;
-    EXPECT_EQ(program::parse_bundle(program::to_text(bundle), "casts"), bundle);
-  }
+  for (const std::int64_t data : {1, 2})
+    expect_sound_and_read_back(
+        bundle_of(setup_of({.x = 1, .y = 2, .z = 2, .data = data}), fusing_target()));
 }
 
 TEST(FuseCasts, nothing_moves_past_what_touches_the_same_memory) {
   Program program = bundle_of(setup_of({}), GridSetup::target()).at(op::ProgramKind::train);
-  std::vector<std::size_t> places;
-  for (std::size_t i = 0; i < program.instructions.size(); ++i)
-    if (const auto* compute = std::get_if<Compute>(&program.instructions[i].what);
-        compute != nullptr && std::holds_alternative<op::Cast>(compute->op))
-      places.push_back(i);
+  const std::vector<std::size_t> places = places_of<op::Cast>(program);
   // Between the third and the fourth something writes the weight that the sixth rounds.
-  const program::Slice weight = std::get<Compute>(program.instructions[places[5]].what).slices[0];
-  Compute fill{op::Fill{0, {weight.bytes() / 4}}, DType::f32, {weight}, {}, "test"};
-  program.instructions.insert(program.instructions.begin() + static_cast<std::ptrdiff_t>(places[3]),
-                              {program.instructions[places[3]].stream, fill});
-  for (program::Task& task : program.tasks) {
-    if (task.begin > places[3]) ++task.begin;
-    if (task.end > places[3]) ++task.end;
-  }
+  insert_fill(program, places[3],
+              std::get<Compute>(program.instructions[places[5]].what).slices[0]);
   const std::set<std::string> meaning = meaning_of(program);
   const Program fused = fuse_casts(program, fusing_target());
   const std::vector<Compute> casts = casts_of(fused);

@@ -9,6 +9,7 @@
 
 #include "kernels/fused_rows.h"
 #include "unit/compile/fused_rows.h"
+#include "unit/compile/program_edits.h"
 #include "verify/verify.h"
 
 namespace fourfold::compile::fuse_neighbours_test {
@@ -129,28 +130,9 @@ Program apart() {
   return train_program(setup_of({}, 0.1), GridSetup::target());
 }
 
-template <class Row>
-std::size_t place_of(const Program& program) {
-  for (std::size_t i = 0; i < program.instructions.size(); ++i)
-    if (const auto* compute = std::get_if<Compute>(&program.instructions[i].what);
-        compute != nullptr && std::holds_alternative<Row>(compute->op))
-      return i;
-  return program.instructions.size();
-}
-
-void insert_fill(Program& program, std::size_t place, program::Slice slice) {
-  Compute fill{op::Fill{0, {slice.bytes() / 4}}, DType::f32, {slice}, {}, "test"};
-  program.instructions.insert(program.instructions.begin() + static_cast<std::ptrdiff_t>(place),
-                              {program.instructions[place].stream, fill});
-  for (program::Task& task : program.tasks) {
-    if (task.begin > place) ++task.begin;
-    if (task.end > place) ++task.end;
-  }
-}
-
 TEST(FuseNeighbours, nothing_moves_past_what_writes_its_operand) {
   Program program = apart();
-  const std::size_t gelu = place_of<op::Gelu>(program);
+  const std::size_t gelu = places_of<op::Gelu>(program).at(0);
   const int before = count_rows(fuse_neighbours(program, fusing_target()))["add_bias&gelu"];
   const program::Slice bias = std::get<Compute>(program.instructions[gelu - 1].what).slices[1];
   const program::Slice y = std::get<Compute>(program.instructions[gelu].what).slices[1];
@@ -165,7 +147,7 @@ TEST(FuseNeighbours, what_reads_the_same_stays_apart_where_it_is_written_between
     return sums_of_norms(count_rows(fuse_neighbours(of, summing_target())));
   };
   const int before = count(program);
-  const std::size_t weights = place_of<op::LayerNormWeightGradient>(program);
+  const std::size_t weights = places_of<op::LayerNormWeightGradient>(program).at(0);
   const program::Slice mean = std::get<Compute>(program.instructions[weights].what).slices[1];
   insert_fill(program, weights + 1, mean);
   EXPECT_EQ(count(program), before - 1);
@@ -174,17 +156,12 @@ TEST(FuseNeighbours, what_reads_the_same_stays_apart_where_it_is_written_between
 TEST(FuseNeighbours, a_branch_that_somebody_else_reads_is_still_written) {
   Program program = apart();
   // The first sum's branch comes from a dropout; a second reader of what it gave keeps it.
-  const std::size_t add = place_of<op::Add>(program);
+  const std::size_t add = places_of<op::Add>(program).at(0);
   const program::Slice branch = std::get<Compute>(program.instructions[add].what).slices[1];
   const std::size_t update = program.instructions.size() - 1;
   Compute look{op::SquaredNorm{}, DType::f32, {branch, {}}, {}, "test"};
   look.slices[1] = program.whole(*program.find_buffer("updates"));
-  program.instructions.insert(program.instructions.begin() + static_cast<std::ptrdiff_t>(add + 1),
-                              {program.instructions[add].stream, look});
-  for (program::Task& task : program.tasks) {
-    if (task.begin > add) ++task.begin;
-    if (task.end > add) ++task.end;
-  }
+  insert(program, add + 1, look);
   ASSERT_LT(add, update);
   const Program joined = fuse_neighbours(program, fusing_target());
   EXPECT_EQ(count_rows(joined)["dropout"],
@@ -277,12 +254,7 @@ TEST(FuseNeighboursOfProducts, a_product_that_somebody_else_reads_stays_apart) {
                        {bias->slices[0], program.whole(*program.find_buffer("updates"))},
                        {},
                        "test"};
-    program.instructions.insert(program.instructions.begin() + static_cast<std::ptrdiff_t>(i),
-                                {program.instructions[i].stream, look});
-    for (program::Task& task : program.tasks) {
-      if (task.begin > i) ++task.begin;
-      if (task.end > i) ++task.end;
-    }
+    insert(program, i, look);
     break;
   }
   EXPECT_EQ(count(program, "contract+add_bias"), before - 1);

@@ -8,21 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "unit/compile/grid_setup.h"
-#include "verify/verify.h"
+#include "unit/compile/program_edits.h"
 
 namespace fourfold::compile::fuse_update_test {
 namespace {
 
 machine::Target fusing_target() {
-  machine::Target target = GridSetup::target();
-  target.fusions = {"adamw_list"};
-  return target;
-}
-
-program::Bundle bundle_of(const GridSetup& setup, const machine::Target& target) {
-  const graph::ModelGraphs model = setup.graphs();
-  return compile(model, setup.solved(model), target).classes[0];
+  return target_that_fuses({"adamw_list"});
 }
 
 std::vector<program::Compute> updates_of(const program::Program& program) {
@@ -61,9 +53,9 @@ TEST(FuseUpdate, one_instruction_updates_all_tensors_as_many_would) {
          {plan::Grid{}, plan::Grid{.data = 2}, plan::Grid{.x = 2, .y = 2, .z = 2, .data = 2}}) {
       const GridSetup setup = setup_of(grid, shard_states);
       const program::Program one_by_one =
-                                 bundle_of(setup, GridSetup::target()).at(op::ProgramKind::train),
+                                 bundle_for(setup, GridSetup::target()).at(op::ProgramKind::train),
                              together =
-                                 bundle_of(setup, fusing_target()).at(op::ProgramKind::train);
+                                 bundle_for(setup, fusing_target()).at(op::ProgramKind::train);
       EXPECT_GT(updates_of(one_by_one).size(), 20U);
       // Those whose counts go to other ranks stay apart from those whose counts are whole.
       std::set<program::BufferId> counts;
@@ -82,13 +74,13 @@ TEST(FuseUpdate, the_verifier_finds_no_fault_in_what_is_fused) {
   for (const bool shard_states : {false, true})
     for (const std::int64_t data : {1, 2, 4}) {
       const GridSetup setup = setup_of({.x = 1, .y = 2, .z = 2, .data = data}, shard_states);
-      for (const verify::Fault& fault : verify::verify(bundle_of(setup, fusing_target())))
+      for (const verify::Fault& fault : verify::verify(bundle_for(setup, fusing_target())))
         ADD_FAILURE() << fault.rule << ": " << fault.message;
     }
 }
 
 TEST(FuseUpdate, tensors_with_decay_come_first) {
-  const auto program = bundle_of(setup_of({}, false), fusing_target()).at(op::ProgramKind::train);
+  const auto program = bundle_for(setup_of({}, false), fusing_target()).at(op::ProgramKind::train);
   const program::Compute update = updates_of(program).at(0);
   const auto& all = std::get<op::AdamWList>(update.op);
   EXPECT_GT(all.decayed, 5);
@@ -101,25 +93,15 @@ TEST(FuseUpdate, tensors_with_decay_come_first) {
 
 /// The update task of a program with the updates as they are before the pass.
 program::Program unfused() {
-  return bundle_of(setup_of({}, false), GridSetup::target()).at(op::ProgramKind::train);
+  return bundle_for(setup_of({}, false), GridSetup::target()).at(op::ProgramKind::train);
 }
 
 TEST(FuseUpdate, nothing_moves_past_what_touches_the_same_memory) {
   program::Program program = unfused();
-  const auto is_adamw = [](const program::Instruction& instruction) {
-    const auto* compute = std::get_if<program::Compute>(&instruction.what);
-    return compute != nullptr && std::holds_alternative<op::AdamW>(compute->op);
-  };
+  const std::vector<std::size_t> places = places_of<op::AdamW>(program);
   // Between the third and the fourth update something writes the gradient of the sixth.
-  std::vector<std::size_t> places;
-  for (std::size_t i = 0; i < program.instructions.size(); ++i)
-    if (is_adamw(program.instructions[i])) places.push_back(i);
-  const program::Slice gradient =
-      std::get<program::Compute>(program.instructions[places[5]].what).slices[0];
-  program::Compute fill{op::Fill{0, {gradient.bytes() / 4}}, DType::f32, {gradient}, {}, "test"};
-  program.instructions.insert(program.instructions.begin() + static_cast<std::ptrdiff_t>(places[3]),
-                              {program.instructions[places[3]].stream, fill});
-  ++program.tasks.back().end;
+  insert_fill(program, places[3],
+              std::get<program::Compute>(program.instructions[places[5]].what).slices[0]);
   const std::set<std::string> meaning = meaning_of(program);
   const program::Program fused = fuse_update(program, fusing_target());
   const auto updates = updates_of(fused);
