@@ -29,8 +29,8 @@ WRAPPERS = (
                                             "src/run/cuda/cuda_device.cpp"]),
     ("NVTX", r"nvtx3/.*", ["src/run/cuda/cuda_device.cpp"]),
     ("cuBLASLt", r"cublasLt\.h", ["src/kernels/cuda/cublaslt.cpp", "src/kernels/cuda/library_versions.cpp"]),
-    ("cuDNN", r"cudnn.*\.h", ["src/kernels/cuda/cudnn_attention.cpp", "src/kernels/cuda/cudnn_convolution.cpp"]),
     ("CBC", r"(coin/)?Cbc.*", ["src/solve/cbc/cbc.cpp"]),
+    ("cuDNN", r"cudnn.*\.h", ["src/kernels/cuda/cudnn_attention.cpp", "src/kernels/cuda/cudnn_convolution.cpp", "src/kernels/cuda/cudnn_check.h"]),
     ("MPI", r"mpi\.h", ["src/comm/mpi.cpp"]),
     ("NCCL", r"nccl\.h", ["src/comm/nccl.cpp"]),
 )

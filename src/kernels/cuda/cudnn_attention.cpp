@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "kernels/cuda/attention_format.h"
-#include "kernels/cuda/check.h"
+#include "kernels/cuda/cudnn_check.h"
 #include "kernels/cuda/library_workspace.h"
 
 namespace fourfold::kernels::cuda::cudnn {
@@ -26,19 +26,6 @@ namespace fe = cudnn_frontend;
 using fe::graph::Graph;
 using fe::graph::Tensor_attributes;
 using TensorPtr = std::shared_ptr<Tensor_attributes>;
-
-// Where CUDA itself has failed, a lost GPU say, the library's words mislead.
-void check(cudnnStatus_t status, const char* call) {
-  if (status == CUDNN_STATUS_SUCCESS) return;
-  check_cuda(cudaGetLastError(), call);
-  fail_internal(format("{} succeeds; cuDNN says: {}", call, cudnnGetErrorString(status)));
-}
-
-void check(fe::error_t error, const char* what) {
-  if (!error.is_bad()) return;
-  check_cuda(cudaGetLastError(), what);
-  fail_internal(format("{}; cuDNN says: {}", what, error.get_message()));
-}
 
 /// Names of tensors in a graph.
 enum Id : std::int64_t { query = 1, key, value, y, lse, y_grad, query_grad, key_grad, value_grad };

@@ -15,9 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
-#include "base/format.h"
-#include "kernels/cuda/check.h"
+#include "kernels/cuda/cudnn_check.h"
 
 namespace fourfold::kernels::cuda::cudnn {
 namespace {
@@ -34,19 +32,6 @@ constexpr std::size_t least_version = 90000;
 
 /// No plan may take more: as much as an arena can spare beside what a step keeps.
 constexpr std::int64_t most_workspace_bytes = std::int64_t{256} << 20;
-
-// The library's words mislead where CUDA itself has failed, as when a GPU is lost.
-void check(cudnnStatus_t status, const char* call) {
-  if (status == CUDNN_STATUS_SUCCESS) return;
-  check_cuda(cudaGetLastError(), call);
-  fail_internal(format("{} succeeds; cuDNN says: {}", call, cudnnGetErrorString(status)));
-}
-
-void check(fe::error_t error, const char* what) {
-  if (!error.is_bad()) return;
-  check_cuda(cudaGetLastError(), what);
-  fail_internal(format("{}; cuDNN says: {}", what, error.get_message()));
-}
 
 /// Names of tensors in a graph.
 enum Id : std::int64_t { first = 1, second, bias, out };

@@ -100,6 +100,16 @@ struct PictureOf {
         elements{small(of.across.taps), small(of.channels)},
         sample_elements(of.down.size * of.across.size * of.channels) {}
   bool has_whole_packs() const { return are_aligned(pixels) && elements.low % pack_size<T> == 0; }
+  /// A pack of a patch from `element` on: find(element) is where one lies, or null for a
+  /// zero.
+  template <class Find>
+  __device__ Pack<T> gather(Digits element, Find find) const {
+    Pack<T> pack;
+#pragma unroll
+    for (int e = 0; e < pack_size<T>; ++e, element = elements.next(element))
+      if (const T* const from = find(element)) pack.set(e, *from);
+    return pack;
+  }
 };
 
 /// What a kernel sees at a place, tap by tap.
@@ -155,12 +165,7 @@ struct PatchRows : PictureOf<T, divides> {
     __device__ bool is_there(int i) const { return is_there_[i]; }
     __device__ const T* at(int i) const { return at_[i]; }
     __device__ Pack<T> gather(int i) const {
-      Pack<T> pack;
-      Digits element = element_;
-#pragma unroll
-      for (int e = 0; e < pack_size<T>; ++e, element = of_.elements.next(element))
-        if (const T* const from = find(i, element)) pack.set(e, *from);
-      return pack;
+      return of_.gather(element_, [&](const Digits& element) { return find(i, element); });
     }
 
    private:
@@ -215,12 +220,7 @@ struct PatchColumns : PictureOf<T, false> {
     __device__ bool is_there(int i) const { return at(i) != nullptr; }
     __device__ const T* at(int i) const { return find(i, element_); }
     __device__ Pack<T> gather(int i) const {
-      Pack<T> pack;
-      Digits element = element_;
-#pragma unroll
-      for (int e = 0; e < pack_size<T>; ++e, element = of_.elements.next(element))
-        if (const T* const from = find(i, element)) pack.set(e, *from);
-      return pack;
+      return of_.gather(element_, [&](const Digits& element) { return find(i, element); });
     }
 
    private:
@@ -275,12 +275,7 @@ struct WeightOfTaps {
       return channels_ + (static_cast<std::int64_t>(outputs_[i]) * of_.taps + taps_[i]) * of_.count;
     }
     __device__ Pack<T> gather(int i) const {
-      Pack<T> pack;
-      if (!is_there(i)) return pack;
-#pragma unroll
-      for (int e = 0; e < pack_size<T>; ++e)
-        if (e < channels_left_) pack.set(e, at(i)[e]);
-      return pack;
+      return is_there(i) ? first_of_pack(at(i), channels_left_) : Pack<T>();
     }
 
    private:

@@ -53,6 +53,16 @@ struct TilePacks {
 //     is_there(i), at(i)   pack i where packs are whole: true if it is not zeros; where it lies
 //     gather(i)            pack i element by element, zeros beyond the factor's end
 
+/// The first `count` elements of a pack that begins at `from`, zeros in place of the others.
+template <class T>
+__device__ Pack<T> first_of_pack(const T* from, std::int64_t count) {
+  Pack<T> pack;
+#pragma unroll
+  for (int e = 0; e < pack_size<T>; ++e)
+    if (e < count) pack.set(e, from[e]);
+  return pack;
+}
+
 /// Lines of `stride` elements: a line is of one index (inner), or of one place along K (index).
 template <class T, Contiguous side>
 struct StoredMatrix {
@@ -89,12 +99,7 @@ struct StoredMatrix {
     }
     __device__ const T* at(int i) const { return data_ + i * line_distance_; }
     __device__ Pack<T> gather(int i) const {
-      Pack<T> pack;
-      if (!is_there(i)) return pack;
-#pragma unroll
-      for (int e = 0; e < pack_size<T>; ++e)
-        if (e < elements_left_) pack.set(e, at(i)[e]);
-      return pack;
+      return is_there(i) ? first_of_pack(at(i), elements_left_) : Pack<T>();
     }
 
    private:
