@@ -103,6 +103,16 @@ void add_cases(std::vector<Case>& cases, const FusedSizes& sizes, bool transpose
                    product_gelu_gradient_magnitude});
 }
 
+/// A convolution and the bias of its channels.
+void add_convolution(std::vector<Case>& cases, const Shape& x, const Shape& weight,
+                     const op::Convolution& row) {
+  cases.push_back({format("{} {}", to_string(x), to_string(weight)),
+                   op::chain_of({{row, {0, 1, 3}}, {op::AddBias{}, {3, 2, 3}}}),
+                   {uniform(x, "x"), uniform(weight, "weight"), uniform({weight[0]}, "bias")},
+                   {},
+                   static_cast<double>(weight.elements(1, 4))});
+}
+
 }  // namespace
 
 std::vector<Case> fused_product_cases() {
@@ -113,6 +123,15 @@ std::vector<Case> fused_product_cases() {
   for (const bool transpose_b : {false, true})
     add_cases(cases, {{3, 25}, {40}, {8, 9}}, false, transpose_b);
   add_cases(cases, {{2, 16}, {4, 16}, {64}}, false, false);
+  cases.push_back({"bias of the last dim alone",
+                   op::product_and_bias(op::Contract{}),
+                   {uniform({3, 4}, "a"), uniform({4, 5, 9}, "b"), uniform({9}, "bias")},
+                   {},
+                   4});
+  add_convolution(cases, {1, 1, 1, 1}, {1, 1, 1, 1}, {});
+  add_convolution(cases, {2, 5, 7, 3}, {5, 3, 3, 3}, {.stride = 2, .padding = 1});
+  add_convolution(cases, {3, 4, 5, 16}, {72, 3, 3, 16}, {.stride = 1, .padding = 1});
+  add_convolution(cases, {2, 3, 11, 24}, {65, 1, 1, 24}, {});
   return cases;
 }
 

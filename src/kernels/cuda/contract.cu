@@ -17,26 +17,40 @@ void with_matrix(const T* data, std::int64_t count, std::int64_t index_stride, s
     use(StoredMatrix<T, Contiguous::index>{data, count, depth, inner_stride});
 }
 
+template <class T, class Out>
+Enqueue prepare_contract(const ContractSizes& sizes, bool accumulate, const ProductPlaces& places) {
+  return [=](Tensors operands, Workspace, Stream stream) {
+    const Out* const bias = places.bias ? operands[*places.bias].as<Out>() : nullptr;
+    sizes.for_each_product(
+        operands[places.first].as<T>(), operands[places.second].as<T>(),
+        operands[places.out].as<Out>(), [&](const T* a, const T* b, Out* out) {
+          with_matrix(
+              a, sizes.m, sizes.a_row_stride, sizes.k, sizes.a_inner_stride, [&](const auto& left) {
+                with_matrix(b, sizes.n, sizes.b_column_stride, sizes.k, sizes.b_inner_stride,
+                            [&](const auto& right) {
+                              enqueue_product<T>(left, right,
+                                                 ProductOutput<Out>{out, accumulate, bias}, stream);
+                            });
+              });
+        });
+  };
+}
+
 }  // namespace
 
 Enqueue prepare_row(const op::Contract& op, const Problem& problem) {
   const ContractSizes sizes = contract_sizes(op, problem.shapes);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return for_output<T>(op.unrounded, [&]<class Out>(As<Out>) -> Enqueue {
-      return [=, accumulate = op.accumulate](Tensors operands, Workspace, Stream stream) {
-        sizes.for_each_product(
-            operands[0].as<T>(), operands[1].as<T>(), operands[2].as<Out>(),
-            [&](const T* a, const T* b, Out* out) {
-              with_matrix(a, sizes.m, sizes.a_row_stride, sizes.k, sizes.a_inner_stride,
-                          [&](const auto& left) {
-                            with_matrix(b, sizes.n, sizes.b_column_stride, sizes.k,
-                                        sizes.b_inner_stride, [&](const auto& right) {
-                                          enqueue_product<T>(left, right, accumulate, out, stream);
-                                        });
-                          });
-            });
-      };
+      return prepare_contract<T, Out>(sizes, op.accumulate, {});
     });
+  });
+}
+
+Enqueue prepare_with_bias(const op::Contract& op, const Problem& product,
+                          const ProductPlaces& places) {
+  return for_element(product.dtype, [&]<class T>(As<T>) -> Enqueue {
+    return prepare_contract<T, T>(contract_sizes(op, product.shapes), false, places);
   });
 }
 

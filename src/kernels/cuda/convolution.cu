@@ -29,18 +29,26 @@ std::int64_t workspace_bytes(const op::ConvolutionWeightGradient& op, const Prob
   return ceil_divide(bytes, 16) * 16;
 }
 
-Enqueue prepare_row(const op::Convolution& op, const Problem& problem) {
-  const ConvolutionSizes sizes = convolution_sizes(op, problem.shapes);
+Enqueue prepare_with_bias(const op::Convolution& op, const Problem& product,
+                          const ProductPlaces& places) {
+  const ConvolutionSizes sizes = convolution_sizes(op, product.shapes);
   const Patches patches = patches_of_x(sizes);
-  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return
-        [sizes, patches, depth = patches.elements()](Tensors operands, Workspace, Stream stream) {
-          enqueue_product<T>(
-              PatchRows<T, false>(operands[0].as<T>(), patches, sizes.places()),
-              StoredMatrix<T, Contiguous::inner>{operands[1].as<T>(), sizes.outputs, depth, depth},
-              false, operands[2].as<T>(), stream);
-        };
+  return for_element(product.dtype, [&]<class T>(As<T>) -> Enqueue {
+    return [sizes, patches, places](Tensors operands, Workspace, Stream stream) {
+      const std::int64_t depth = patches.elements();
+      enqueue_product<T>(
+          PatchRows<T, false>(operands[places.first].as<T>(), patches, sizes.places()),
+          StoredMatrix<T, Contiguous::inner>{operands[places.second].as<T>(), sizes.outputs, depth,
+                                             depth},
+          ProductOutput<T>{operands[places.out].as<T>(), false,
+                           places.bias ? operands[*places.bias].as<T>() : nullptr},
+          stream);
+    };
   });
+}
+
+Enqueue prepare_row(const op::Convolution& op, const Problem& problem) {
+  return prepare_with_bias(op, problem, {});
 }
 
 Enqueue prepare_row(const op::ConvolutionGradient& op, const Problem& problem) {
@@ -51,7 +59,7 @@ Enqueue prepare_row(const op::ConvolutionGradient& op, const Problem& problem) {
       enqueue_product<T>(PatchRows<T, true>(operands[0].as<T>(), patches, sizes.pixels()),
                          WeightOfTaps<T>{operands[1].as<T>(), small(sizes.taps()),
                                          small(sizes.outputs), sizes.channels, patches.elements()},
-                         false, operands[2].as<T>(), stream);
+                         ProductOutput<T>{operands[2].as<T>()}, stream);
     };
   });
 }

@@ -22,6 +22,36 @@ std::optional<GeluGradients> gelu_gradients(const op::Fused& chain) {
                        .accumulate = std::get<op::BiasGradient>(sums.op).accumulate};
 }
 
+/// A product or convolution whose bias is added as it is stored.
+struct BiasedProduct {
+  Problem alone;  // without the bias
+  ProductPlaces places;
+};
+
+std::optional<BiasedProduct> biased_product(const op::Fused& chain, const Problem& problem) {
+  const bool is_contract = chain.chain_name() == "contract+add_bias";
+  if (!is_contract && chain.chain_name() != "convolution+add_bias") return std::nullopt;
+  const std::vector<std::size_t>&own = chain.piece(0).operands, &sum = chain.piece(1).operands;
+  if (sum[0] != own[2]) return std::nullopt;
+  Problem alone{chain.piece(0).op, problem.dtype, {}, problem.threads};
+  for (const std::size_t operand : own) alone.shapes.push_back(problem.shapes[operand]);
+  std::int64_t columns = alone.shapes[2].back();
+  if (is_contract) {
+    const auto& row = std::get<op::Contract>(alone.op);
+    const op::ProductSizes sizes = op::product_sizes(row, alone.shapes);
+    if (row.accumulate || row.unrounded || sizes.count > 1) return std::nullopt;
+    columns = sizes.n;
+  }
+  if (problem.shapes[sum[1]].elements() != columns) return std::nullopt;
+  return BiasedProduct{std::move(alone), {own[0], own[1], sum[2], sum[1]}};
+}
+
+Enqueue prepare_chain(const BiasedProduct& chain) {
+  if (const auto* contract = std::get_if<op::Contract>(&chain.alone.op))
+    return prepare_with_bias(*contract, chain.alone, chain.places);
+  return prepare_with_bias(std::get<op::Convolution>(chain.alone.op), chain.alone, chain.places);
+}
+
 /// visit(chain) for a chain around a group norm, and what that gives.
 template <class Result, class Visit>
 std::optional<Result> with_norm_chain(const op::Fused& chain, const Problem& problem,
@@ -39,6 +69,7 @@ std::optional<Result> with_norm_chain(const op::Fused& chain, const Problem& pro
 Enqueue prepare_row(const op::Fused& chain, const Problem& problem) {
   if (const auto gradients = in_one_pass(chain, problem)) return prepare_chain(*gradients, problem);
   if (const auto gradients = gelu_gradients(chain)) return prepare_chain(*gradients, problem);
+  if (const auto product = biased_product(chain, problem)) return prepare_chain(*product);
   if (const auto rows = row_chain(chain, problem.shapes))
     return std::visit([&](const auto& kind) { return prepare_chain(kind, problem); }, *rows);
   if (auto norms = with_norm_chain<Enqueue>(
@@ -54,7 +85,7 @@ std::int64_t workspace_bytes(const op::Fused& chain, const Problem& problem) {
   if (const auto gradients = in_one_pass(chain, problem))
     return workspace_bytes(*gradients, problem);
   if (const auto gradients = gelu_gradients(chain)) return workspace_bytes(*gradients, problem);
-  if (row_chain(chain, problem.shapes)) return 0;
+  if (biased_product(chain, problem) || row_chain(chain, problem.shapes)) return 0;
   if (const auto bytes = with_norm_chain<std::int64_t>(
           chain, problem, [&](const auto& kind) { return workspace_bytes(kind, problem); }))
     return *bytes;

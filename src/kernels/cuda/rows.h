@@ -15,6 +15,18 @@ FOURFOLD_ROWS(FOURFOLD_ROW)
 /// op::Cast by the kernel of op::CastList.
 Enqueue prepare_cast(const Problem& problem);
 
+/// Which operands a product or a convolution has; the bias that is added to what was stored, an
+/// element for each column or channel, is none of the row's own.
+struct ProductPlaces {
+  std::size_t first = 0, second = 1, out = 2;
+  std::optional<std::size_t> bias = {};
+};
+/// `product` is the problem of the row alone, which neither accumulates nor leaves sums unrounded.
+Enqueue prepare_with_bias(const op::Contract& op, const Problem& product,
+                          const ProductPlaces& places);
+Enqueue prepare_with_bias(const op::Convolution& op, const Problem& product,
+                          const ProductPlaces& places);
+
 /// A GELU's way back with the gradient of the bias before it: x_grad = op::GeluGradient(x, y_grad);
 /// bias_grad of x_grad as it is stored. Numbers of the operands of the chain.
 struct GeluGradients {

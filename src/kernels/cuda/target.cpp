@@ -83,8 +83,7 @@ const std::vector<std::string> product_chains = {"contract+add_bias&gelu",
 const std::vector<std::string> convolution_rows = {
     "convolution+add_bias", "convolution", "convolution_gradient", "convolution_weight_gradient"};
 
-/// What becomes one instruction. A bias belongs to the norm after it, where there is one, and then
-/// to the product before it.
+/// What becomes one instruction by own kernels, but chains with a product.
 std::vector<std::string> own_fusions() {
   std::vector<std::string> all = {"adamw_list", "sgd_list", "moving_average_list", "cast_list",
                                   "squared_norm"};
@@ -94,12 +93,23 @@ std::vector<std::string> own_fusions() {
   all.emplace_back("group_norm_sums");  // and what compile/fuse_norms.h puts around it
   return all;
 }
-std::vector<std::string> all_fusions() {
+/// With products and convolutions of libraries. A bias belongs to the norm after it, where there is
+/// one, and then to the product before it.
+std::vector<std::string> library_fusions() {
   std::vector<std::string> all = own_fusions();
   const auto first = std::ranges::find(all, row_chains.front());
   all.insert(first, product_chains.begin(), product_chains.end() - 1);
   all.push_back(product_chains.back());
   all.push_back(convolution_rows.front());
+  return all;
+}
+
+/// Own convolutions add their bias, so that a norm after them reads alone; own products add the
+/// biases that no chain of rows takes.
+std::vector<std::string> own_fusions_with_products() {
+  std::vector<std::string> all = own_fusions();
+  all.insert(std::ranges::find(all, norm_chains.front()), convolution_rows.front());
+  all.push_back(product_chains.back());
   return all;
 }
 
@@ -150,7 +160,7 @@ machine::Target target(FloatProducts products, AttentionBy attention,
       choices.push_back(by(row, dtype, library_product(dtype, products)));
     }
   choices.push_back(by("*", std::nullopt, "own"));
-  machine::Target made = with_choices(std::move(choices), all_fusions(), attention);
+  machine::Target made = with_choices(std::move(choices), library_fusions(), attention);
   made.workspace_bytes = [measured = std::move(measured)](const std::string& implementation,
                                                           const op::Op& op, op::Shapes all,
                                                           DType dtype) {
@@ -161,7 +171,8 @@ machine::Target target(FloatProducts products, AttentionBy attention,
 }
 
 machine::Target own_target() {
-  return with_choices({by("*", std::nullopt, "own")}, own_fusions(), AttentionBy::own);
+  return with_choices({by("*", std::nullopt, "own")}, own_fusions_with_products(),
+                      AttentionBy::own);
 }
 
 std::vector<std::string> implementations(const Problem& problem, FloatProducts products,

@@ -152,10 +152,25 @@ __device__ auto factor_of_tile(const T* tile, int index) {
     return IndexContiguous<T>{tile + index, stride};
 }
 
+/// Where a product goes: it is stored or added to what is there, or its column's bias is added to
+/// what was stored.
+template <class Out>
+struct ProductOutput {
+  Out* out_MN;
+  bool accumulate = false;
+  const Out* bias_N = nullptr;  // null where there is none; never with `accumulate`
+
+  __device__ void take(std::int64_t place, std::int64_t column, float sum) const {
+    Out& element = out_MN[place];
+    if (bias_N != nullptr) sum = stored<Out>(sum) + to_float(bias_N[column]);
+    element = from_float<Out>(accumulate ? to_float(element) + sum : sum);
+  }
+};
+
 /// `whole`: all packs of both factors are (see StoredMatrix::has_whole_packs).
 template <class T, bool whole, class A, class B, class Out>
 __global__ void __launch_bounds__(product_threads)
-    tiled_product(A a, B b, ProductCut cut, bool accumulate, Out* out_MN) {
+    tiled_product(A a, B b, ProductCut cut, ProductOutput<Out> output) {
   begin_kernel();
   constexpr int a_elements =
                     TilePacks<T, A::contiguous>::lines * TilePacks<T, A::contiguous>::stride,
@@ -207,21 +222,19 @@ __global__ void __launch_bounds__(product_threads)
     for (int i = 0; i < 4; ++i) {
       const std::int64_t row = first_row + warp_row + row_of(i);
       const std::int64_t column = first_column + 8 * tile + column_of(i);
-      if (row >= a.count || column >= b.count) continue;
-      Out& out = out_MN[(number * a.count + row) * b.count + column];
-      const float sum = sums[0].sum[tile][i];
-      out = from_float<Out>(accumulate ? to_float(out) + sum : sum);
+      if (row < a.count && column < b.count)
+        output.take((number * a.count + row) * b.count + column, column, sums[0].sum[tile][i]);
     }
 }
 
 template <class T, class A, class B, class Out>
-void enqueue_product(const A& a, const B& b, bool accumulate, Out* out_MN, Stream stream,
+void enqueue_product(const A& a, const B& b, const ProductOutput<Out>& output, Stream stream,
                      std::int64_t stretches = 1) {
   const auto cut = ProductCut::of<T>(a.count, b.count, a.depth, stretches);
   const auto kernel = a.has_whole_packs() && b.has_whole_packs()
                           ? tiled_product<T, true, A, B, Out>
                           : tiled_product<T, false, A, B, Out>;
-  launch(kernel, cut.launch(stretches), stream, a, b, cut, accumulate, out_MN);
+  launch(kernel, cut.launch(stretches), stream, a, b, cut, output);
 }
 
 /// out (+)= the sum of the products of all stretches, in order; `count` elements each.
@@ -241,10 +254,11 @@ __global__ void add_products(const float* products, std::int64_t stretches, std:
 template <class T, class A, class B, class Out>
 void enqueue_product_in_stretches(const A& a, const B& b, std::int64_t stretches, bool accumulate,
                                   Out* out_MN, Workspace workspace, Stream stream) {
-  if (stretches == 1) return enqueue_product<T>(a, b, accumulate, out_MN, stream);
+  if (stretches == 1)
+    return enqueue_product<T>(a, b, ProductOutput<Out>{out_MN, accumulate}, stream);
   constexpr unsigned threads = 256;
   auto* products = reinterpret_cast<float*>(workspace.data());
-  enqueue_product<T>(a, b, false, products, stream, stretches);
+  enqueue_product<T>(a, b, ProductOutput<float>{products}, stream, stretches);
   LaunchShape shape;
   shape.blocks_x = static_cast<unsigned>(ceil_divide(a.count * b.count, threads));
   shape.threads = threads;
