@@ -24,7 +24,8 @@ Json simulated_json(const PricedPlan& plan) {
                        {"followed_micro_batches", simulated.micros},
                        {"memory_bytes", simulated.bytes},
                        {"fits", simulated.fits},
-                       {"costs", std::move(costs)}});
+                       {"costs", std::move(costs)},
+                       {"by_analogy", simulate::analogy_json(simulated.by_analogy)}});
 }
 
 Json plan_json(std::size_t number, const PricedPlan& plan, const PricedPlan& first) {

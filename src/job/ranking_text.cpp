@@ -67,7 +67,8 @@ std::string plan_line(std::size_t number, const PricedPlan& plan, bool has_stage
   std::string text = grid_columns(number, plan, has_stages);
   if (const auto& simulated = plan.simulated)
     text += format(
-        " {:>8} {:>8} {:>8} {:>9} {:>8} {:>7}{}", format_duration(simulated->step_s),
+        " {:>8} {:>8} {:>8} {:>9} {:>8} {:>7}{}",
+        simulate::analogy_mark(simulated->by_analogy) + format_duration(simulated->step_s),
         time_text(simulated->exposed_s), format_duration(closed_s),
         off_text(closed_s, simulated->step_s), bytes_text(static_cast<double>(simulated->bytes)),
         off_text(closed_bytes, static_cast<double>(simulated->bytes)), simulated->fits ? "" : " !");
@@ -228,6 +229,13 @@ std::string how_found(const search::Answer& answer) {
   return text;
 }
 
+/// What of the simulated step of a plan is priced by analogy; nothing where all was measured.
+std::string by_analogy(const PricedPlan& plan, const std::string& name) {
+  if (!plan.simulated || plan.simulated->by_analogy.empty()) return "";
+  return wrapped(
+      format("By analogy, {}: {}.", name, simulate::analogy_text(plan.simulated->by_analogy)));
+}
+
 std::string pipeline_lines(const plan::PipelineSpec& pipeline) {
   const std::string_view schedule = pipeline::to_string(pipeline.schedule);
   if (pipeline.grids.empty())
@@ -298,7 +306,7 @@ std::string ranking_text(const Ranking& ranking, std::size_t top,
   text += "\n" + table(ranking, top) + "\n" + reason(ranking) +
           stages_text(answer.plans[0], "plan 1") + left_out(ranking) + never_ending(answer) +
           rivals_text(ranking);
-  text += wrapped(how_found(answer));
+  text += wrapped(how_found(answer)) + by_analogy(answer.plans[0], "plan 1");
   if (cost) text += wrapped(to_text(*cost));
   if (const std::string chart = front_chart(answer); !chart.empty()) text += "\n" + chart;
   return text + "\n" + lines_to_paste(ranking);
@@ -337,6 +345,7 @@ std::string explanation_text(const Ranking& ranking, std::int64_t a, std::int64_
   add_shape(name_b, slower->spec);
   text += "\n";
   text += stages_text(*faster, name_a) + stages_text(*slower, name_b);
+  text += by_analogy(*faster, name_a) + by_analogy(*slower, name_b);
   return text + reason(*faster, a, *slower, b);
 }
 

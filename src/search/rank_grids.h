@@ -12,6 +12,7 @@
 #include "search/linears.h"
 #include "search/price.h"
 #include "search/price_stages.h"
+#include "simulate/by_analogy.h"
 #include "simulate/prediction.h"
 
 namespace fourfold::search {
@@ -47,11 +48,12 @@ struct Question {
 /// What the programs of a plan take, rather than what their closed form says.
 struct Simulated {
   double step_s = 0;
-  double exposed_s = 0;               // exchanges that nothing hides
-  std::vector<simulate::Cost> costs;  // that the step is made of, the longest first
-  bool is_bound = false;              // the slowest of unlike groups stands for all of them
-  std::int64_t micros = 1;            // that were followed: those of the step, or fewer
-  std::int64_t bytes = 0;             // both regions of the rank that has most
+  double exposed_s = 0;                         // exchanges that nothing hides
+  std::vector<simulate::Cost> costs;            // that the step is made of, the longest first
+  std::vector<simulate::ByAnalogy> by_analogy;  // what of it nobody measured on the machine
+  bool is_bound = false;    // the slowest of unlike groups stands for all of them
+  std::int64_t micros = 1;  // that were followed: those of the step, or fewer
+  std::int64_t bytes = 0;   // both regions of the rank that has most
   bool fits = true;
 };
 

@@ -42,10 +42,12 @@ program::Job compile_within(const Question& question, plan::PlanSpec& spec, doub
   return question.compile(spec);
 }
 
-/// What is found of a plan, where its programs are of fewer micro-batches than it has.
-Simulated found(simulate::Prediction prediction, bool is_bound, std::int64_t micros,
-                std::int64_t bytes, double memory_bytes) {
+/// What is found of a plan, where its programs are of fewer micro-batches than it has. The
+/// operations `by_analogy` are those of its micro-batches.
+Simulated found(simulate::Prediction prediction, std::vector<simulate::ByAnalogy> by_analogy,
+                bool is_bound, std::int64_t micros, std::int64_t bytes, double memory_bytes) {
   Simulated result;
+  result.by_analogy = std::move(by_analogy);
   result.step_s = prediction.step_s;
   result.exposed_s = prediction.exposed_s;
   result.costs = std::move(prediction.costs);
@@ -100,8 +102,11 @@ class FewMicros {
     auto prediction = simulate::predict_more(job, simulation, micros_);
     if (!prediction) return std::nullopt;
     spec_.memory_limit = few.memory_limit;
-    return found(std::move(*prediction), simulation.is_bound, micros, bytes_of_rank(job),
-                 memory_bytes_);
+    auto by_analogy = simulate::priced_by_analogy(job, simulation, *question_.cluster);
+    for (simulate::ByAnalogy& one : by_analogy)
+      one.seconds *= static_cast<double>(micros_) / static_cast<double>(micros);
+    return found(std::move(*prediction), std::move(by_analogy), simulation.is_bound, micros,
+                 bytes_of_rank(job), memory_bytes_);
   }
 
   const Question& question_;
@@ -116,8 +121,9 @@ Simulated simulate_whole(const Question& question, plan::PlanSpec& spec, double 
   const program::Job job = compile_within(question, spec, memory_bytes);
   const simulate::Simulation simulation =
       simulate::simulate(job, op::ProgramKind::train, *question.cluster);
-  return found(simulate::predict(job, simulation), simulation.is_bound, micros_of(spec),
-               bytes_of_rank(job), memory_bytes);
+  return found(simulate::predict(job, simulation),
+               simulate::priced_by_analogy(job, simulation, *question.cluster), simulation.is_bound,
+               micros_of(spec), bytes_of_rank(job), memory_bytes);
 }
 
 Simulated simulate_plan(const Question& question, plan::PlanSpec& spec, double memory_bytes) {

@@ -2,14 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <map>
 #include <utility>
-#include <variant>
 
 #include "base/format.h"
 #include "base/units.h"
-#include "machine/priced_by.h"
 #include "simulate/cost_sums.h"
 
 namespace fourfold::simulate {
@@ -22,28 +18,6 @@ Prediction predict(const program::Job& job, const Simulation& simulation) {
   prediction.step_s = simulation.step_s;
   add_work(job, simulation, prediction);
   return prediction;
-}
-
-std::vector<ByAnalogy> priced_by_analogy(const program::Job& job, const Simulation& simulation,
-                                         const machine::Cluster& cluster) {
-  std::map<std::string, double> seconds;
-  for (const SimulatedRank& rank : simulation.ranks) {
-    const program::Program& program = job.classes.at(rank.of_class).at(simulation.program);
-    const double share =
-        static_cast<double>(rank.stands_for) / static_cast<double>(simulation.num_ranks);
-    for (std::size_t i = 0; i < program.instructions.size(); ++i) {
-      const auto* compute = std::get_if<program::Compute>(&program.instructions[i].what);
-      if (compute == nullptr || machine::priced_by(cluster.device, compute->op, compute->dtype) !=
-                                    machine::PricedBy::analogy)
-        continue;
-      seconds[std::string(op::name(compute->op))] +=
-          share * (rank.times[i].end_s - rank.times[i].begin_s);
-    }
-  }
-  std::vector<ByAnalogy> all;
-  for (const auto& [op, time] : seconds) all.push_back({op, time});
-  std::ranges::stable_sort(all, std::greater<>(), &ByAnalogy::seconds);
-  return all;
 }
 
 std::optional<double> peak_flops_per_s(const machine::Cluster& cluster, DType dtype,

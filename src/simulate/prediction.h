@@ -36,19 +36,6 @@ struct Prediction {
 /// Requires the job that was simulated. Cost: linear in the instructions that were followed.
 Prediction predict(const program::Job& job, const Simulation& simulation);
 
-/// Time in an operation that is priced as products of as many flops are, because nobody measured it
-/// on the machine (machine/priced_by.h): mean over the ranks of the job.
-struct ByAnalogy {
-  std::string op;
-  double seconds = 0;
-  bool operator==(const ByAnalogy&) const = default;
-};
-
-/// The longest first; requires the job and the machine of the simulation. Cost: linear in the
-/// instructions that were followed.
-std::vector<ByAnalogy> priced_by_analogy(const program::Job& job, const Simulation& simulation,
-                                         const machine::Cluster& cluster);
-
 /// What a device does at best in a type, times the devices that so many ranks have; none where the
 /// machine says nothing of the type.
 std::optional<double> peak_flops_per_s(const machine::Cluster& cluster, DType dtype,

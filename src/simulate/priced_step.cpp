@@ -44,24 +44,6 @@ std::string biggest_cost(const Prediction& prediction) {
                 100 * cost.seconds / prediction.step_s);
 }
 
-/// "~" before a time of which some is priced by analogy.
-std::string mark_of(const PricedStep& step) {
-  return step.by_analogy.empty() ? "" : "~";
-}
-
-std::string analogy_text(const PricedStep& step) {
-  double seconds = 0;
-  std::string words;
-  for (const ByAnalogy& one : step.by_analogy) {
-    seconds += one.seconds;
-    words += format("{}{} {}", words.empty() ? "" : ", ", one.op, format_duration(one.seconds));
-  }
-  return format(
-      "{} of what a rank computes, priced as products of as many flops, because nobody "
-      "measured it there: {}",
-      format_duration(seconds), words);
-}
-
 /// Instructions that were followed, of the ranks that stand for all.
 std::int64_t followed(const PricedStep& step) {
   std::int64_t count = 0;
@@ -85,7 +67,7 @@ Rows step_rows(const PricedStep& step, const machine::Cluster& cluster) {
   const Prediction& prediction = step.prediction;
   const std::int64_t ranks = step.simulation.num_ranks;
   const Shares shares = shares_of(step, cluster);
-  std::string time = mark_of(step) + format_duration(prediction.step_s);
+  std::string time = analogy_mark(step.by_analogy) + format_duration(prediction.step_s);
   if (step.items > 0)
     time += format(", {} {}/s", format_count(static_cast<double>(step.items) / prediction.step_s),
                    step.unit);
@@ -105,7 +87,7 @@ Rows step_rows(const PricedStep& step, const machine::Cluster& cluster) {
                {"memory", format("{} of {} a rank{}", format_bytes(prediction.peak_bytes),
                                  format_bytes(static_cast<std::int64_t>(memory_of_rank(cluster))),
                                  fits(step, cluster) ? "" : ": does not fit")}};
-  if (!step.by_analogy.empty()) rows.push_back({"by analogy", analogy_text(step)});
+  if (!step.by_analogy.empty()) rows.push_back({"by analogy", analogy_text(step.by_analogy)});
   return rows;
 }
 
@@ -130,10 +112,7 @@ Json to_json(const PricedStep& step, const machine::Cluster& cluster) {
   json.set("hfu", number_or_null(shares.hfu));
   json.set("fits", fits(step, cluster));
   json.set("is_bound", step.simulation.is_bound);
-  Json by_analogy = Json::array();
-  for (const ByAnalogy& one : step.by_analogy)
-    by_analogy.push(Json::object({{"op", one.op}, {"seconds", one.seconds}}));
-  json.set("by_analogy", std::move(by_analogy));
+  json.set("by_analogy", analogy_json(step.by_analogy));
   json.set("simulated",
            Json::object({{"ranks", step.simulation.ranks.size()},
                          {"instructions", followed(step)},
@@ -151,15 +130,16 @@ std::string sweep_header(const machine::Cluster& cluster) {
 std::string sweep_line(const PricedStep& step, const machine::Cluster& cluster) {
   const Prediction& prediction = step.prediction;
   const Shares shares = shares_of(step, cluster);
-  return format(
-      "{:>8}  {:>10}  {:>10}  {:>8}  {:>8}  {:>8}  {:>10}  {}\n",
-      format_grouped(step.simulation.num_ranks), mark_of(step) + format_duration(prediction.step_s),
-      format_count(static_cast<double>(step.items) / prediction.step_s), percent(shares.mfu),
-      percent(shares.hfu), percent(prediction.exposed_s / prediction.step_s),
-      format_bytes(prediction.peak_bytes),
-      !fits(step, cluster)       ? "does not fit"
-      : prediction.costs.empty() ? ""
-                                 : prediction.costs[0].what);
+  return format("{:>8}  {:>10}  {:>10}  {:>8}  {:>8}  {:>8}  {:>10}  {}\n",
+                format_grouped(step.simulation.num_ranks),
+                analogy_mark(step.by_analogy) + format_duration(prediction.step_s),
+                format_count(static_cast<double>(step.items) / prediction.step_s),
+                percent(shares.mfu), percent(shares.hfu),
+                percent(prediction.exposed_s / prediction.step_s),
+                format_bytes(prediction.peak_bytes),
+                !fits(step, cluster)       ? "does not fit"
+                : prediction.costs.empty() ? ""
+                                           : prediction.costs[0].what);
 }
 
 std::string sweep_refusal(std::int64_t ranks, const std::string& why) {

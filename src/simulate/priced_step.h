@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/rows.h"
 #include "machine/cluster.h"
+#include "simulate/by_analogy.h"
 #include "simulate/prediction.h"
 #include "simulate/simulate.h"
 

@@ -77,6 +77,7 @@ std::optional<PredictedStep> predict_step(const job::Job& job, screen::Log& log)
     const simulate::Simulation simulation =
         simulate::simulate(job.programs, op::ProgramKind::train, cluster);
     PredictedStep step{cluster.name, simulation.step_s, 0, {}};
+    step.by_analogy = simulate::priced_by_analogy(job.programs, simulation, cluster);
     step.timeline =
         simulate::to_timeline(job.programs, simulation, run::describe_rank,
                               [&](Rank rank) { return simulate::host_text(cluster, rank); });
@@ -94,7 +95,8 @@ Rows to_rows(const StepBeside& beside) {
                                 ? "of one step"
                                 : format("the median of {}", format_grouped(beside.num_steps));
   Rows rows = {
-      {"predicted", format("{} a step on {}, {} the {} measured, {}", step_text(step.predicted_s),
+      {"predicted", format("{}{} a step on {}, {} the {} measured, {}",
+                           simulate::analogy_mark(beside.by_analogy), step_text(step.predicted_s),
                            beside.machine, error_text(step), step_text(step.measured_s), steps)}};
   if (beside.num_traced > 0)
     rows.push_back({"furthest off", format("predicted for measured: {}", kinds_text(beside))});
@@ -104,6 +106,8 @@ Rows to_rows(const StepBeside& beside) {
                                            kinds_text(beside))});
   else
     rows.push_back({"furthest off", "--trace N tells which work"});
+  if (!beside.by_analogy.empty())
+    rows.push_back({"by analogy", simulate::analogy_text(beside.by_analogy)});
   return rows;
 }
 
@@ -115,7 +119,8 @@ Json to_json(const StepBeside& beside) {
                        {"traced_steps", beside.num_traced},
                        {"step", trace::to_json(beside.step)},
                        {"kinds", json_of(beside.kinds)},
-                       {"worst", json_of(beside.worst)}});
+                       {"worst", json_of(beside.worst)},
+                       {"by_analogy", simulate::analogy_json(beside.by_analogy)}});
 }
 
 void StepsBeside::Sample::add(double value) {
@@ -165,7 +170,8 @@ std::optional<StepBeside> StepsBeside::result() const {
                     last_step_,
                     num_traced_,
                     {},
-                    {}};
+                    {},
+                    predicted_.by_analogy};
   if (traced_) {
     beside.kinds = traced_->kinds;
     beside.worst = traced_->worst;

@@ -15,6 +15,7 @@
 #include "base/rows.h"
 #include "job/job.h"
 #include "screen/log.h"
+#include "simulate/by_analogy.h"
 #include "trace/comparison.h"
 #include "trace/timeline.h"
 #include "train/observer.h"
@@ -27,6 +28,7 @@ struct PredictedStep {
   double step_s = 0;
   double exposed_s = 0;  // in which the math stream of the first rank stands still for exchanges
   trace::Timeline timeline;  // of the ranks that were followed, one of each class where that is all
+  std::vector<simulate::ByAnalogy> by_analogy = {};  // what of it nobody measured on the machine
 };
 
 /// The step of a job's ranks on the machine that the configuration names; nothing where that is
@@ -45,10 +47,12 @@ struct StepBeside {
   /// Every kind of work of the traced steps; together they are the step. Without such steps, and
   /// with several ranks: the exposed communication of the first one and all else, as medians.
   std::vector<trace::Beside> kinds;
-  std::vector<trace::Beside> worst;  // instructions of the traced steps
+  std::vector<trace::Beside> worst;                  // instructions of the traced steps
+  std::vector<simulate::ByAnalogy> by_analogy = {};  // of what was predicted
 };
 
-/// Two rows for the box at the end of a run: how far the step was off, and which work most.
+/// Rows for the box at the end of a run: how far the step was off, which work most, and what was
+/// predicted by analogy.
 Rows to_rows(const StepBeside& beside);
 /// All numbers; times in seconds.
 Json to_json(const StepBeside& beside);

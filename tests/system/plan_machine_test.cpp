@@ -95,6 +95,31 @@ TEST(PlanMachine, two_places_of_the_list_are_compared_by_class) {
   expect_refused(tiny + "--ranks 8 --explain 1 999", 2, "--explain 999: the list has plans 1 to ");
 }
 
+/// Attention was measured on one of both machines.
+TEST(PlanMachine, a_step_that_is_priced_by_analogy_is_marked_as_a_simulation_marks_it) {
+  const std::string command = "plan " + configs +
+                              "gpt-tiny.yaml --set precision.compute=bf16 --ranks 2 --top 2 "
+                              "--machine ";
+  const auto by_analogy = [&](const std::string& machine) {
+    const Json json = parse_json(run_here(command + machine + " --format json").output, machine);
+    return *json.find("plans")->items()[0].find("simulated")->find("by_analogy");
+  };
+  EXPECT_TRUE(by_analogy("dgx-h200").items().empty());
+  const std::string measured = run_here(command + "dgx-h200").output;
+  EXPECT_EQ(measured.find('~'), std::string::npos) << measured;
+  ASSERT_EQ(by_analogy("dgx-h100").items().size(), 2U);
+  for (const Json& one : by_analogy("dgx-h100").items()) {
+    EXPECT_TRUE(one.find("op")->as_string().starts_with("attention"));
+    EXPECT_GT(one.find("seconds")->as_double(), 0);
+  }
+  for (const char* more : {"", " --explain 1 2"}) {
+    const std::string text = run_here(command + "dgx-h100" + more).output;
+    expect_within_100_columns(text);
+    EXPECT_NE(text.find("By analogy, plan 1: "), std::string::npos) << text;
+  }
+  EXPECT_NE(run_here(command + "dgx-h100").output.find(" ~"), std::string::npos);
+}
+
 /// The largest published model, with some of its layers and ranks; PlanPromise has all of it.
 TEST(PlanMachine, all_grids_of_all_numbers_of_stages_are_looked_at) {
   const test::Outcome outcome =

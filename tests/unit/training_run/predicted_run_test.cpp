@@ -112,6 +112,26 @@ TEST(StepsBeside, a_timeline_tells_which_kinds_of_work_are_furthest_off) {
   EXPECT_EQ(json.find("worst")->items().at(0).find("what")->as_string(), "contract a -> b");
 }
 
+TEST(StepsBeside, says_what_was_predicted_by_analogy_as_a_simulation_does) {
+  PredictedStep predicted = prediction();
+  const auto beside_of = [&] {
+    StepsBeside steps(predicted);
+    steps.step(metrics_of(1, 80.1 * micro_s));
+    return steps.result().value();
+  };
+  EXPECT_EQ(words_of(beside_of()).find('~'), std::string::npos);
+  EXPECT_TRUE(to_json(beside_of()).find("by_analogy")->items().empty());
+  predicted.by_analogy = {{"convolution", 3e-3}, {"attention", 2e-3}};
+  const std::string words = words_of(beside_of());
+  EXPECT_NE(words.find("predicted: ~0.080 ms a step"), std::string::npos) << words;
+  EXPECT_NE(words.find("by analogy: " + simulate::analogy_text(predicted.by_analogy)),
+            std::string::npos)
+      << words;
+  const Json list = *to_json(beside_of()).find("by_analogy");
+  EXPECT_EQ(list.items().at(0).find("op")->as_string(), "convolution");
+  EXPECT_EQ(list.items().at(1).find("seconds")->as_double(), 2e-3);
+}
+
 TEST(StepsBeside, the_median_of_a_long_run_is_that_of_some_steps_of_all_of_it) {
   const PredictedStep predicted = prediction();
   StepsBeside steps(predicted);
