@@ -48,7 +48,8 @@ std::string convolutions_text(const std::vector<std::string>& implementations,
 }
 
 std::optional<Row> convolutions_row(const Job& job) {
-  if (job.device != Device::cuda || job.settled.config().kernels == "reference")
+  if (job.device != Device::cuda || job.target.backend == "none" ||
+      job.settled.config().kernels == "reference")
     return std::nullopt;
   const program::Program* const step = job.bundle().find(op::ProgramKind::train);
   std::vector<std::string> implementations;

@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "base/rows.h"
 #include "job/job.h"
-#include "job/summary.h"
 #include "machine/cuda_facts.h"
 
 namespace fourfold::job {
 
 /// "convolutions  cuDNN 120, own kernels 4: cuDNN 9.1.0 has no kernel for their shapes": how many
-/// calls of a training step each computes, in the row of start-up tables. Nothing on a CPU, and
+/// calls of a training step each computes, in a row of summaries. Nothing on a CPU, and
 /// where a step has no convolutions.
 std::optional<Row> convolutions_row(const Job& job);
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -11,10 +12,10 @@
 #include "base/format.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "job/convolution_kernels.h"
 #include "job/cuda_parts.h"
 #include "job/memory_classes.h"
 #include "kernels/cpu/libraries.h"
-#include "machine/priced_by.h"
 #include "model/model.h"
 
 namespace fourfold::job {
@@ -104,16 +105,13 @@ Row memory_row(const Job& job) {
   return {"memory", format("{} a rank: {}", format_bytes(all), classes)};
 }
 
-/// Who computes what no product of matrices is and counts in flops: ", attention by cudnn,
-/// convolution by cudnn and own".
-std::string beside_products(const program::Program& program) {
-  const std::vector<std::string>& wanted = machine::operations_beside_products();
+/// Who computes attention: ", attention by cudnn, attention_gradient by cudnn and own".
+std::string attention_by(const program::Program& program) {
   std::map<std::string, std::set<std::string>> names;
   for (const program::Instruction& instruction : program.instructions)
-    if (const auto* compute = std::get_if<program::Compute>(&instruction.what))
-      if (const std::string name(op::name(compute->op));
-          std::ranges::find(wanted, name) != wanted.end())
-        names[name].insert(compute->implementation);
+    if (const auto* compute = std::get_if<program::Compute>(&instruction.what);
+        compute != nullptr && op::work_class(compute->op) == op::WorkClass::core)
+      names[std::string(op::name(compute->op))].insert(compute->implementation);
   std::string text;
   for (const auto& [op, by] : names)
     text += format(", {} by {}", op, join(std::vector<std::string>(by.begin(), by.end()), " and "));
@@ -127,7 +125,7 @@ Row kernels_row(const Job& job) {
   if (job.device == Device::cuda)
     return {"kernels", format("cuda, {}{}{}",
                               job.settled.config().kernels == "reference" ? "our own" : "cuBLASLt",
-                              beside_products(job.bundle().at(op::ProgramKind::train)), beside)};
+                              attention_by(job.bundle().at(op::ProgramKind::train)), beside)};
   const bool is_slow = job.settled.config().kernels != "reference" &&
                        job.plan.compute == DType::bf16 && !kernels::cpu::has_bf16_products();
   return {"kernels",
@@ -183,6 +181,7 @@ Rows summary_rows(const Job& job) {
     rows.push_back({"overlap", format("none of {}: computation waits for each", alone)});
   rows.push_back(step_row(job));
   rows.push_back(kernels_row(job));
+  if (auto convolutions = convolutions_row(job)) rows.push_back(std::move(*convolutions));
   return rows;
 }
 

@@ -1,7 +1,6 @@
 #include "training_run/startup.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/cores.h"
 #include "base/format.h"
@@ -9,7 +8,6 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "job/build_info.h"
-#include "job/convolution_kernels.h"
 #include "job/device.h"
 
 namespace fourfold::training_run {
@@ -91,7 +89,6 @@ Rows startup_rows(const job::Job& job, const data::Source& source, const rundir:
   rows.push_back(job::device_row(job));
   rows.push_back(host_row(job, host_facts(), ranks_here));
   rows.push_back(libraries_row(facts));
-  if (auto convolutions = job::convolutions_row(job)) rows.push_back(std::move(*convolutions));
   if (!kernels.origin.empty())
     rows.push_back({"products", format("each by its fastest kernel: {}", kernels.origin)});
   if (peak) rows.push_back(peak_row(*peak, plan::with_fit(job.plan, job.fit).repeats_any()));
