@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "compile/fuse_norm_values.h"
 #include "compile/neighbours.h"
 
 namespace fourfold::compile {
@@ -106,6 +107,15 @@ class NormFuser : private Neighbours {
     return members;
   }
 
+  /// Adds what makes the gradient of y for the gradient of a norm alone.
+  void add_silu(std::size_t of_norm, Members& members) const {
+    constexpr std::size_t y_grad = 2;
+    if (const auto silu = own_maker<op::SiluGradient>(of_norm, y_grad)) {
+      members.insert(*silu);
+      add_repeated(*silu, 0, members);
+    }
+  }
+
   /// True if a sum has a term that another norm gives.
   bool is_term_of_norm(std::size_t sum) const {
     return std::ranges::any_of(std::vector{0U, 1U}, [&](std::size_t term) {
@@ -126,13 +136,16 @@ class NormFuser : private Neighbours {
     const std::size_t sum = sums[0];
     members.insert(sum);
     for (const std::size_t term : {0U, 1U}) {
-      if (const auto of_norm = own_maker<op::GroupNormApplyGradient>(sum, term))
+      if (const auto of_norm = own_maker<op::GroupNormApplyGradient>(sum, term)) {
         members.insert(*of_norm);
+        add_silu(*of_norm, members);
+      }
       if (const auto earlier = own_maker<op::Add>(sum, term))
         for (const std::size_t its_term : {0U, 1U})
           if (const auto of_norm = own_maker<op::GroupNormApplyGradient>(*earlier, its_term)) {
             members.insert(*of_norm);
             members.insert(*earlier);
+            add_silu(*of_norm, members);
           }
     }
     std::size_t last = sum;
@@ -271,7 +284,9 @@ class NormFuser : private Neighbours {
 }  // namespace
 
 Program fuse_norms(Program program, const machine::Target& target) {
-  if (machine::fuses(target, op::GroupNormSums::name)) NormFuser(program).run();
+  if (!machine::fuses(target, op::GroupNormSums::name)) return program;
+  program = repeat_silu_gradients(share_moments(std::move(program)));
+  NormFuser(program).run();
   return program;
 }
 

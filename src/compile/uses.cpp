@@ -129,6 +129,12 @@ std::vector<std::size_t> Uses::of_value(const Slice& slice, std::size_t writer) 
   return found;
 }
 
+bool Uses::is_kept(const Slice& slice, std::size_t first, std::size_t last) const {
+  return std::ranges::none_of(between(slice.buffer, first + 1, last), [&](const Use& use) {
+    return !use.is_gone && use.role != op::Role::read && use.overlaps(slice);
+  });
+}
+
 bool Uses::may_move(std::vector<std::size_t> moved, std::size_t to) const {
   std::sort(moved.begin(), moved.end());
   for (const std::size_t from : moved) {

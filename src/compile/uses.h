@@ -50,6 +50,8 @@ class Uses {
   std::optional<std::size_t> writer(const program::Slice& slice, std::size_t reader) const;
   /// Who touches the value that `writer` wrote to the slice, until it is overwritten.
   std::vector<std::size_t> of_value(const program::Slice& slice, std::size_t writer) const;
+  /// True if no instruction after `first` and before `last` writes anything of the slice.
+  bool is_kept(const program::Slice& slice, std::size_t first, std::size_t last) const;
   bool same_task(std::size_t a, std::size_t b) const { return tasks_[a] == tasks_[b]; }
 
   /// True if the instructions `moved` may run at the place `to`: nothing that stays between touches

@@ -86,6 +86,20 @@ std::optional<BiasAndSum> take_bias_and_sum(PieceSet& pieces, std::size_t x, op:
   return made;
 }
 
+/// True if both rows go by the same channels of the same groups.
+template <class A, class B>
+bool have_same_channels(const A& a, const B& b) {
+  return a.groups == b.groups && a.width == b.width && a.before == b.before && a.first == b.first;
+}
+
+/// The norm that is computed again, of the tensors of its gradient; its y lies between pieces.
+PieceSet::Taken<op::GroupNormApply> take_repeated_norm(PieceSet& pieces, std::size_t x,
+                                                       std::size_t statistics, std::size_t gain) {
+  return pieces.take_if<op::GroupNormApply>([&](const auto& norm) {
+    return norm[0] == x && norm[1] == statistics && norm[2] == gain && pieces.is_between(norm[4]);
+  });
+}
+
 }  // namespace
 
 std::optional<BiasAndSum> bias_and_sum(const op::Fused& chain, op::Shapes shapes) {
@@ -149,13 +163,10 @@ std::optional<NormSumsOfGradient> norm_sums_of_gradient(const op::Fused& chain) 
   // One tensor takes the gradient through all pieces.
   const std::size_t y_grad = sums[2];
   const auto silu = pieces.take<op::SiluGradient>();
-  const auto norm = pieces.take<op::GroupNormApply>();
-  if (!silu || !norm || silu[2] != y_grad || norm[0] != made.x || norm[1] != made.statistics ||
-      norm[2] != made.gain || !pieces.is_between(norm[4]) || norm.row->groups != made.row.groups ||
-      norm.row->width != made.row.width || norm.row->before != made.row.before ||
-      norm.row->first != made.row.first)
+  const auto norm = take_repeated_norm(pieces, made.x, made.statistics, made.gain);
+  if (!silu || !norm || silu[2] != y_grad || !have_same_channels(*norm.row, made.row))
     return std::nullopt;
-  made.silu = {norm[3], y_grad};
+  made.silu = {norm[3], pieces.is_between(y_grad) ? std::nullopt : std::optional(y_grad)};
   std::size_t read = norm[4];
   if (const auto scaled = pieces.take<op::ScaleShift>()) {
     const auto of_scale = pieces.take<op::ScaleShiftSums>();
@@ -190,10 +201,19 @@ std::optional<NormGradientOfX> norm_gradient_of_x(const op::Fused& chain, op::Sh
   NormGradientOfX made{.row = *of_statistics.row};
   made.x = of_moments[0], made.moments = of_moments[1];
   made.statistics = of_statistics[0], made.statistics_grad = of_statistics[1];
-  made.gain = of_norm[1], made.y_grad = of_norm[2];
-  if (of_norm.row->groups != made.row.groups || of_norm.row->width != made.row.width ||
-      of_norm.row->before != made.row.before || of_norm.row->first != made.row.first)
-    return std::nullopt;
+  made.gain = of_norm[1], made.grad = of_norm[2];
+  if (!have_same_channels(*of_norm.row, made.row)) return std::nullopt;
+  std::vector<std::size_t> passed_on;  // values that only pieces touch, or the result itself
+  if (const auto silu = pieces.take<op::SiluGradient>()) {
+    const auto norm = take_repeated_norm(pieces, made.x, made.statistics, made.gain);
+    if (!norm || silu[0] != norm[4] || silu[2] != made.grad ||
+        !have_same_channels(*norm.row, made.row))
+      return std::nullopt;
+    passed_on.push_back(silu[2]);
+    made.silu_bias = norm[3];
+    made.grad = silu[1];
+    if (!pieces.is_read(made.grad)) return std::nullopt;
+  }
 
   // (addend + direct) + by the moments; the terms of each sum in any order.
   const std::size_t direct = of_norm[3], by_moments = of_moments[3];
@@ -225,8 +245,8 @@ std::optional<NormGradientOfX> norm_gradient_of_x(const op::Fused& chain, op::Sh
     last_place = later.place;
     if (!pieces.is_read(*made.later_addend)) return std::nullopt;
   }
-  // Values that only pieces touch, or the result itself before it is there.
-  for (const std::size_t value : {direct, by_moments, before, last[2]})
+  passed_on.insert(passed_on.end(), {direct, by_moments, before, last[2]});
+  for (const std::size_t value : passed_on)
     if (value != made.x_grad && !pieces.is_between(value)) return std::nullopt;
   while (const auto of_bias = pieces.take_if<op::BiasGradient>([&](const auto& bias) {
     return bias[0] == made.x_grad && bias.place > last_place &&

@@ -61,16 +61,18 @@ struct NormAndSilu {
   std::optional<ChainDropout> dropout = {};
 };
 
-/// The way back to what a norm has made. grad is the gradient of what NormAndSilu makes; y_grad,
-/// written, that of the norm's y, or where the norm is not computed again grad itself. Then
-/// op::GroupNormSums of y_grad, op::GroupNormWeightGradient and op::GroupNormGroupSums.
+/// The way back to what a norm has made. grad is the gradient of what NormAndSilu makes; y_grad
+/// that of the norm's y, written unless it lies between pieces, or where the norm is not computed
+/// again grad itself. Then op::GroupNormSums of y_grad, op::GroupNormWeightGradient and
+/// op::GroupNormGroupSums.
 struct NormSumsOfGradient {
   op::GroupNormSums row;
   std::size_t x = 0, statistics = 0, gain = 0, grad = 0, sums = 0, gain_grad = 0, bias_grad = 0,
               statistics_grad = 0;
   bool accumulate = false;
   struct Silu {
-    std::size_t bias, y_grad;
+    std::size_t bias;
+    std::optional<std::size_t> y_grad;  // where it is written
   };
   std::optional<Silu> silu = {};
   struct Modulation {
@@ -83,12 +85,13 @@ struct NormSumsOfGradient {
 /// x_grad = (addend +) op::GroupNormApplyGradient + op::GroupNormMomentsGradient (+ later_addend),
 /// each sum stored.
 /// moments_grad is op::GroupNormStatisticsGradient of statistics_grad. bias_grads are
-/// op::BiasGradient of x_grad.
+/// op::BiasGradient of x_grad. grad is the gradient of the norm's y, or with `silu_bias`, the bias
+/// of the norm, that of its SiLU: both are computed again.
 struct NormGradientOfX {
   op::GroupNormStatisticsGradient row;
-  std::size_t x = 0, moments = 0, statistics = 0, statistics_grad = 0, gain = 0, y_grad = 0,
+  std::size_t x = 0, moments = 0, statistics = 0, statistics_grad = 0, gain = 0, grad = 0,
               x_grad = 0;
-  std::optional<std::size_t> addend = {}, later_addend = {};
+  std::optional<std::size_t> silu_bias = {}, addend = {}, later_addend = {};
   struct Bias {
     std::size_t gradient;
     bool accumulate;

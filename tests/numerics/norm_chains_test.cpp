@@ -80,21 +80,32 @@ void add_cases(std::vector<Case>& cases, const op::GroupNormApply& norm, const S
     const bool accumulate = !after.modulated;
     add(name + " back", op::norm_sums_of_silu(norm, after, accumulate), reads,
         accumulate ? Arrays{of.gain, of.bias} : Arrays{});
+    if (!after.dropout)
+      add(name + " back, y_grad between", op::norm_sums_of_silu(norm, after, accumulate, false),
+          reads, accumulate ? Arrays{of.gain, of.bias} : Arrays{});
   }
   add("sums", op::norm_sums(norm, false), {of.x, of.statistics, of.gain, of.grad});
   const auto summed = static_cast<std::int64_t>(shape.rank()) - 1;
-  for (const bool has_addend : {false, true})
-    for (const bool has_later_addend : {false, true})
-      for (const std::size_t biases : {0U, 2U}) {
-        Arrays reads = {of.x, of.moments, of.statistics, of.statistics_grad, of.gain, of.grad};
-        if (has_addend) reads.push_back(of.addend);
-        if (has_later_addend) reads.push_back(of.x);
-        std::vector<op::BiasGradient> rows;
-        if (biases > 0) rows = {{summed, true}, {summed, false}};
-        add(format("addends {} {} biases {}", has_addend, has_later_addend, biases),
-            op::norm_gradient(norm, of.pixels(), has_addend, has_later_addend, rows), reads,
-            biases > 0 ? Arrays{of.bias} : Arrays{});
-      }
+  for (const op::AroundGradient& flags : {op::AroundGradient{},
+                                          {false, true, false},
+                                          {false, true, true},
+                                          {false, false, true},
+                                          {true, false, false},
+                                          {true, true, false},
+                                          {true, true, true}})
+    for (const std::size_t biases : {0U, 1U, 2U, 3U}) {
+      op::AroundGradient around = flags;
+      Arrays reads = {of.x, of.moments, of.statistics, of.statistics_grad, of.gain, of.grad};
+      if (around.has_silu) reads.push_back(of.bias);
+      if (around.has_addend) reads.push_back(of.addend);
+      if (around.has_later_addend) reads.push_back(of.x);
+      const std::vector<op::BiasGradient> rows = {{summed, true}, {summed, false}, {summed, false}};
+      around.biases.assign(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(biases));
+      add(format("silu {} addends {} {} biases {}", around.has_silu, around.has_addend,
+                 around.has_later_addend, biases),
+          op::norm_gradient(norm, of.pixels(), around), reads,
+          biases > 0 ? Arrays{of.bias} : Arrays{});
+    }
   for (const op::SumOf sum : {op::SumOf::bias, op::SumOf::other, op::SumOf::bias_then_other,
                               op::SumOf::other_then_bias}) {
     Arrays reads = {of.grad};

@@ -93,14 +93,17 @@ inline Op norm_sums(const GroupNormApply& norm, bool accumulate) {
                              {of_channels<GroupNormGroupSums>(norm), {7, 1, 2, 6}}},
                             1);
 }
-/// Operands x, statistics, gain, grad, bias, (modulation,) (seed, step); y_grad, gain_grad,
-/// bias_grad, statistics_grad, (modulation_grad); between: sums, y, (modulated).
-inline Op norm_sums_of_silu(const GroupNormApply& norm, const AfterNorm& after, bool accumulate) {
+/// Operands x, statistics, gain, grad, bias, (modulation,) (seed, step); (y_grad,) gain_grad,
+/// bias_grad, statistics_grad, (modulation_grad); between: sums, y, (modulated), (y_grad).
+inline Op norm_sums_of_silu(const GroupNormApply& norm, const AfterNorm& after, bool accumulate,
+                            bool is_y_grad_kept = true) {
   const std::size_t modulation = 5, seed = modulation + (after.modulated ? 1 : 0),
-                    y_grad = seed + (after.dropout ? 2 : 0), weights = y_grad + 1,
+                    first_output = seed + (after.dropout ? 2 : 0),
+                    weights = first_output + (is_y_grad_kept ? 1 : 0),
                     statistics_grad = weights + 2, modulation_grad = statistics_grad + 1,
                     sums = modulation_grad + (after.modulated ? 1 : 0), y = sums + 1,
-                    modulated = y + 1;
+                    modulated = y + 1, behind_y = modulated + (after.modulated ? 1 : 0),
+                    y_grad = is_y_grad_kept ? first_output : behind_y;
   std::vector<Piece> pieces;
   if (after.dropout) pieces.push_back({*after.dropout, {3, seed, seed + 1, y_grad}});
   pieces.push_back({norm, {0, 1, 2, 4, y}});
@@ -114,26 +117,38 @@ inline Op norm_sums_of_silu(const GroupNormApply& norm, const AfterNorm& after, 
   pieces.push_back({of_channels<GroupNormSums>(norm), {0, 1, y_grad, sums}});
   pieces.push_back({GroupNormWeightGradient{accumulate}, {sums, weights, weights + 1}});
   pieces.push_back({of_channels<GroupNormGroupSums>(norm), {sums, 1, 2, statistics_grad}});
-  return chain_with_between(std::move(pieces), after.modulated ? 3 : 2);
+  return chain_with_between(std::move(pieces),
+                            (after.modulated ? 3U : 2U) + (is_y_grad_kept ? 0U : 1U));
 }
 
-/// Operands x, moments, statistics, statistics_grad, gain, y_grad, (addend,) (later_addend);
-/// x_grad, and a gradient for each of `biases`; between: by_moments, moments_grad.
-inline Op norm_gradient(const GroupNormApply& norm, std::int64_t pixels, bool has_addend,
-                        bool has_later_addend, const std::vector<BiasGradient>& biases) {
+/// What a norm's gradient of x has besides.
+struct AroundGradient {
+  bool has_silu = false, has_addend = false, has_later_addend = false;
+  std::vector<BiasGradient> biases = {};
+};
+/// Operands x, moments, statistics, statistics_grad, gain, grad, (bias,) (addend,) (later_addend);
+/// x_grad, and a gradient for each of `biases`; between: by_moments, moments_grad, (y).
+inline Op norm_gradient(const GroupNormApply& norm, std::int64_t pixels,
+                        const AroundGradient& around) {
   auto of_statistics = of_channels<GroupNormStatisticsGradient>(norm);
   of_statistics.pixels = pixels;
-  const std::size_t later = has_addend ? 7 : 6, x_grad = later + (has_later_addend ? 1 : 0),
-                    by_moments = x_grad + 1 + biases.size(), moments_grad = by_moments + 1;
-  std::vector<Piece> pieces = {{of_channels<GroupNormApplyGradient>(norm), {2, 4, 5, x_grad}},
-                               {of_statistics, {2, 3, 1, moments_grad}},
-                               {GroupNormMomentsGradient{}, {0, 1, moments_grad, by_moments}}};
-  if (has_addend) pieces.push_back({Add{}, {x_grad, 6, x_grad}});
+  const std::size_t bias = 6, addend = bias + (around.has_silu ? 1 : 0),
+                    later = addend + (around.has_addend ? 1 : 0),
+                    x_grad = later + (around.has_later_addend ? 1 : 0),
+                    by_moments = x_grad + 1 + around.biases.size(), moments_grad = by_moments + 1,
+                    y = moments_grad + 1;
+  std::vector<Piece> pieces;
+  if (around.has_silu) pieces = {{norm, {0, 2, 4, bias, y}}, {SiluGradient{}, {y, 5, x_grad}}};
+  pieces.push_back(
+      {of_channels<GroupNormApplyGradient>(norm), {2, 4, around.has_silu ? x_grad : 5, x_grad}});
+  pieces.push_back({of_statistics, {2, 3, 1, moments_grad}});
+  pieces.push_back({GroupNormMomentsGradient{}, {0, 1, moments_grad, by_moments}});
+  if (around.has_addend) pieces.push_back({Add{}, {x_grad, addend, x_grad}});
   pieces.push_back({Add{}, {x_grad, by_moments, x_grad}});
-  if (has_later_addend) pieces.push_back({Add{}, {x_grad, later, x_grad}});
-  for (std::size_t i = 0; i < biases.size(); ++i)
-    pieces.push_back({biases[i], {x_grad, x_grad + 1 + i}});
-  return chain_with_between(std::move(pieces), 2);
+  if (around.has_later_addend) pieces.push_back({Add{}, {x_grad, later, x_grad}});
+  for (std::size_t i = 0; i < around.biases.size(); ++i)
+    pieces.push_back({around.biases[i], {x_grad, x_grad + 1 + i}});
+  return chain_with_between(std::move(pieces), around.has_silu ? 3 : 2);
 }
 
 }  // namespace fourfold::op

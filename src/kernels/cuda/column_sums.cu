@@ -3,7 +3,8 @@
 // op::LayerNormWeightGradient say what they compute. R rows, N columns.
 //
 // Two stages: blocks sum stretches of rows into the workspace, then the stretches are added in
-// order. Which rows are summed where depends on the shape alone.
+// order. Few rows are one stretch, whose blocks write the sums themselves. Which rows are summed
+// where depends on the shape alone.
 #include <algorithm>
 
 #include "kernels/cuda/column_sums.cuh"
@@ -26,9 +27,11 @@ struct ColumnSizes {
 };
 
 /// Into how many stretches rows are cut: four blocks for each multiprocessor of a large GPU, at
-/// least 64 rows in each.
+/// least 64 rows in each. So few rows that a warp sums 16 are one stretch: a second launch would
+/// take longer.
 std::int64_t stretches_of(const ColumnSizes& sizes, int columns_at_once) {
-  constexpr std::int64_t wanted_blocks = 528, least_rows = 64;
+  constexpr std::int64_t wanted_blocks = 528, least_rows = 64, few_rows = 16 * rows_at_once;
+  if (sizes.rows <= few_rows) return 1;
   const std::int64_t wide = ceil_divide(sizes.columns, columns_at_once);
   return std::clamp<std::int64_t>(
       std::min(ceil_divide(wanted_blocks, wide), sizes.rows / least_rows), 1, 1024);
@@ -37,8 +40,9 @@ std::int64_t stretches_of(const ColumnSizes& sizes, int columns_at_once) {
 std::int64_t bytes_of_stretches(const ColumnSizes& sizes, DType dtype, int sums) {
   const int columns_at_once =
       dtype == DType::bf16 ? columns_per_block<BFloat16> : columns_per_block<float>;
-  return sums * stretches_of(sizes, columns_at_once) * sizes.columns *
-         static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t stretches = stretches_of(sizes, columns_at_once);
+  if (stretches == 1) return 0;
+  return sums * stretches * sizes.columns * static_cast<std::int64_t>(sizeof(float));
 }
 
 /// Terms of the sums of one column: its gradient. `load` gives what a lane needs of its pack of
@@ -152,12 +156,13 @@ __device__ void add_rows(const Terms& terms, std::int64_t first, std::int64_t la
                  there);
 }
 
-/// parts[sum][stretch][column]; blocks count groups of columns first, then stretches, the last one
-/// first: what a kernel before this one wrote last is still in the cache.
+/// parts[sum][stretch][column], or where there is but one stretch its outputs; blocks count groups
+/// of columns first, then stretches, the last one first: what a kernel before this one wrote last
+/// is still in the cache.
 template <class Terms>
 __global__ void __launch_bounds__(sum_threads, Terms::blocks)
     sum_stretches(Terms terms, ColumnSizes sizes, bool aligned, std::int64_t stretches,
-                  float* parts) {
+                  float* parts, ColumnOutputs<Terms::sums> outputs) {
   begin_kernel();
   constexpr int size = pack_size<typename Terms::Element>, columns = warp_lanes * size;
   __shared__ float of_warps[Terms::sums][rows_at_once][columns];
@@ -177,13 +182,18 @@ __global__ void __launch_bounds__(sum_threads, Terms::blocks)
   for (int i = 0; i < Terms::sums; ++i)
     for (int j = 0; j < size; ++j) of_warps[i][warp_index()][lane_index() * size + j] = sum[i][j];
   __syncthreads();
-  for (int i = 0; i < Terms::sums; ++i)
+  for (int i = 0; i < Terms::sums; ++i) {
+    if (stretches == 1 && outputs.sum[i] == nullptr) continue;
     for (int j = static_cast<int>(threadIdx.x); j < columns && first_column + j < sizes.columns;
          j += sum_threads) {
-      float total = 0;
+      float& out = stretches == 1
+                       ? outputs.sum[i][first_column + j]
+                       : parts[(i * stretches + stretch) * sizes.columns + first_column + j];
+      float total = stretches == 1 ? outputs.first(i, first_column + j) : 0.F;
       for (int warp = 0; warp < rows_at_once; ++warp) total += of_warps[i][warp][j];
-      parts[(i * stretches + stretch) * sizes.columns + first_column + j] = total;
+      out = total;
     }
+  }
 }
 
 template <class Terms>
@@ -196,8 +206,8 @@ void enqueue_sums(const Terms& terms, const ColumnSizes& sizes,
   LaunchShape shape;
   shape.blocks_x = static_cast<unsigned>(ceil_divide(sizes.columns, columns_at_once) * stretches);
   shape.threads = sum_threads;
-  launch(sum_stretches<Terms>, shape, stream, terms, sizes, aligned, stretches, parts);
-  enqueue_stretches(parts, sizes.columns, stretches, outputs, stream);
+  launch(sum_stretches<Terms>, shape, stream, terms, sizes, aligned, stretches, parts, outputs);
+  if (stretches > 1) enqueue_stretches({parts, sizes.columns, stretches}, outputs, stream);
 }
 
 ColumnSizes sizes_of_sums(const Shape& matrix, const Shape& sums) {

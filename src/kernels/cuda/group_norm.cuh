@@ -96,8 +96,8 @@ struct PackDropout {
 };
 
 /// The terms of op::GroupNormSums, and what a chain has before it: `silu` that y_grad is made of
-/// what follows the norm, by op::SiluGradient, and stored; `modulated` that a scale and shift stand
-/// between, whose sums are the third and fourth.
+/// what follows the norm, by op::SiluGradient, and stored where that is wanted; `modulated` that a
+/// scale and shift stand between, whose sums are the third and fourth.
 template <class T, bool silu, bool modulated>
 struct NormSumTerms {
   using Element = T;
@@ -115,7 +115,7 @@ struct NormSumTerms {
   };
 
   const T *x_BPC, *grad_BPC;
-  T* y_grad_BPC;  // null without silu
+  T* y_grad_BPC;  // null where it is not stored
   GroupStatistics statistics;
   const T *gain_C, *bias_C, *modulation_B2C;
   std::int64_t width;  // of a pixel
@@ -164,7 +164,8 @@ struct NormSumTerms {
       sum[0][i] += grad[i];
       sum[1][i] += grad[i] * kept.norm.normal(i, of.x[i]);
     }
-    if constexpr (silu) store_packs<T>(grad, part, y_grad_BPC + element);
+    if constexpr (silu)
+      if (y_grad_BPC != nullptr) store_packs<T>(grad, part, y_grad_BPC + element);
   }
 };
 

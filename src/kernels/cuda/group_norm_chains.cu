@@ -1,7 +1,9 @@
 // Group norms with what follows them, and the way back, each in as few passes over memory as there
 // are sums to wait for; kernels/norm_chains.h says what the chains are. Letters as in
 // op/group_norm.h.
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "kernels/cuda/column_sums.cuh"
 #include "kernels/cuda/group_norm.cuh"
@@ -148,14 +150,16 @@ __global__ void __launch_bounds__(pixel_threads) finish_sums(SumsOutputs<T> of) 
 
 // --- backward: the gradient of x
 
-/// Visitor that makes x_grad; where there are biases it sums what it stores.
-template <class T, bool has_addend, bool has_biases>
+/// Visitor that makes x_grad; with `silu` the gradient is that of the norm's SiLU, and with
+/// `has_biases` it sums what it stores.
+template <class T, bool silu, bool has_biases>
 struct GradientVisitor {
   struct Loaded {
-    PackOf<T, T> x, y_grad, addend, later_addend;
+    PackOf<T, T> x, grad, addend, later_addend;
   };
-  const T *x_BPC, *y_grad_BPC, *addend_BPC, *later_addend_BPC;
+  const T *x_BPC, *grad_BPC, *addend_BPC, *later_addend_BPC;  // the last two may be null
   T* x_grad_BPC;
+  NormOfPack<T> norm;  // with silu
   MomentsGradientOfPack<T> moments;
   OfPack<T> factor;
   float sum[1][pack_size<T>];
@@ -164,8 +168,8 @@ struct GradientVisitor {
   __device__ Loaded load(std::int64_t element, Part part) const {
     Loaded loaded;
     loaded.x = load_packs<T>(x_BPC + element, part);
-    loaded.y_grad = load_packs<T>(y_grad_BPC + element, part);
-    if constexpr (has_addend) loaded.addend = load_packs<T>(addend_BPC + element, part);
+    loaded.grad = load_packs<T>(grad_BPC + element, part);
+    if (addend_BPC != nullptr) loaded.addend = load_packs<T>(addend_BPC + element, part);
     if (later_addend_BPC != nullptr)
       loaded.later_addend = load_packs<T>(later_addend_BPC + element, part);
     return loaded;
@@ -175,8 +179,13 @@ struct GradientVisitor {
     float x_grad[pack_size<T>];
 #pragma unroll
     for (int i = 0; i < pack_size<T>; ++i) {
-      float direct = stored<T>(of.y_grad[i] * factor[i]);
-      if constexpr (has_addend) direct = stored<T>(__fadd_rn(of.addend[i], direct));
+      float y_grad = of.grad[i];
+      if constexpr (silu) {
+        const float y = stored<T>(norm.apply(i, of.x[i]));
+        y_grad = stored<T>(kernels::element(Math(), op::SiluGradient(), y, y_grad));
+      }
+      float direct = stored<T>(y_grad * factor[i]);
+      if (addend_BPC != nullptr) direct = stored<T>(__fadd_rn(of.addend[i], direct));
       x_grad[i] = stored<T>(__fadd_rn(direct, stored<T>(moments.gradient(i, of.x[i]))));
       if (later_addend_BPC != nullptr)
         x_grad[i] = stored<T>(__fadd_rn(x_grad[i], of.later_addend[i]));
@@ -188,21 +197,25 @@ struct GradientVisitor {
 
 template <class T>
 struct GradientOperands {
-  const T *x_BPC, *y_grad_BPC, *addend_BPC, *later_addend_BPC, *gain_C;
+  const T *x_BPC, *grad_BPC, *addend_BPC, *later_addend_BPC, *gain_C;
+  const T* bias_C;  // with silu
   T* x_grad_BPC;
   GroupStatistics statistics;
   const float *statistics_grad_BG2, *moments_CB2;
   float pixels;  // as the row says, of whole channels
 };
 
-template <class T, bool has_addend, bool has_biases>
+template <class T, bool silu, bool has_biases>
 __global__ void __launch_bounds__(pixel_threads)
     make_gradient(PixelBlocks blocks, bool aligned, GradientOperands<T> of,
                   StretchNumbers numbers) {
   begin_kernel();
   const OwnPixels<T> own(blocks);
-  GradientVisitor<T, has_addend, has_biases> visitor{
-      of.x_BPC, of.y_grad_BPC, of.addend_BPC, of.later_addend_BPC, of.x_grad_BPC, {}, {}, {}};
+  GradientVisitor<T, silu, has_biases> visitor{
+      of.x_BPC, of.grad_BPC, of.addend_BPC, of.later_addend_BPC, of.x_grad_BPC, {}, {}, {}, {}};
+  if constexpr (silu)
+    visitor.norm =
+        NormOfPack<T>(of.statistics, of.gain_C, of.bias_C, own.sample, own.channel, own.count);
   of.statistics.for_channels(own.sample, own.channel, own.count, [&](int i, const float* group) {
     const std::int64_t channel = own.channel + i;
     const float* const moments = of.moments_CB2 + (channel * blocks.sizes.samples + own.sample) * 2;
@@ -217,6 +230,21 @@ __global__ void __launch_bounds__(pixel_threads)
     add_up_rows<1>(own, blocks, visitor.sum, [&](int channel, const float(&totals)[1]) {
       numbers.at(0, own.stretch, own.sample, channel) = totals[0];
     });
+}
+
+/// The gradients of biases, which are all sums of the same numbers.
+void enqueue_biases(const std::vector<NormGradientOfX::Bias>& biases, const StretchParts& parts,
+                    Tensors operands, Stream stream) {
+  constexpr std::size_t at_once = 2;
+  for (std::size_t first = 0; first < biases.size(); first += at_once) {
+    ColumnOutputs<at_once> outputs{};
+    const std::size_t count = std::min(at_once, biases.size() - first);
+    for (std::size_t i = 0; i < count; ++i) {
+      outputs.sum[i] = operands[biases[first + i].gradient].as<float>();
+      outputs.accumulate[i] = biases[first + i].accumulate;
+    }
+    enqueue_stretches(parts, outputs, stream);
+  }
 }
 
 }  // namespace
@@ -307,7 +335,7 @@ Enqueue prepare_chain(const NormSumsOfGradient& chain, const Problem& problem) {
             const NormSumTerms<T, Silu::value, Silu::value && Modulated::value> terms{
                 operands[chain.x].as<T>(),
                 operands[chain.grad].as<T>(),
-                chain.silu ? operands[chain.silu->y_grad].as<T>() : nullptr,
+                chain.silu && chain.silu->y_grad ? operands[*chain.silu->y_grad].as<T>() : nullptr,
                 statistics,
                 gain,
                 chain.silu ? operands[chain.silu->bias].as<T>() : nullptr,
@@ -339,16 +367,20 @@ std::int64_t workspace_bytes(const NormGradientOfX& chain, const Problem& proble
 
 Enqueue prepare_chain(const NormGradientOfX& chain, const Problem& problem) {
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return for_two(chain.addend.has_value(), !chain.biases.empty(),
-                   [&]<class HasAddend, class HasBiases>(HasAddend, HasBiases) -> Enqueue {
+    return for_two(chain.silu_bias.has_value(), !chain.biases.empty(),
+                   [&]<class Silu, class HasBiases>(Silu, HasBiases) -> Enqueue {
                      return [chain, sizes = pixel_sizes(problem.shapes[chain.x])](
                                 Tensors operands, Workspace workspace, Stream stream) {
+                       const auto optional = [&](const std::optional<std::size_t>& operand) {
+                         return operand ? operands[*operand].as<T>() : nullptr;
+                       };
                        const GradientOperands<T> of{
                            operands[chain.x].as<T>(),
-                           operands[chain.y_grad].as<T>(),
-                           chain.addend ? operands[*chain.addend].as<T>() : nullptr,
-                           chain.later_addend ? operands[*chain.later_addend].as<T>() : nullptr,
+                           operands[chain.grad].as<T>(),
+                           optional(chain.addend),
+                           optional(chain.later_addend),
                            operands[chain.gain].as<T>(),
+                           optional(chain.silu_bias),
                            operands[chain.x_grad].as<T>(),
                            {operands[chain.statistics].as<float>(), channel_groups(chain.row)},
                            operands[chain.statistics_grad].as<float>(),
@@ -357,15 +389,16 @@ Enqueue prepare_chain(const NormGradientOfX& chain, const Problem& problem) {
                        const PixelBlocks blocks = pixel_blocks<T>(sizes);
                        const StretchNumbers numbers =
                            HasBiases::value ? StretchNumbers(blocks, workspace) : StretchNumbers();
-                       launch(make_gradient<T, HasAddend::value, HasBiases::value>,
+                       launch(make_gradient<T, Silu::value, HasBiases::value>,
                               blocks.launch_shape(), stream, blocks,
-                              are_whole_packs<T>(sizes, of.x_BPC, of.y_grad_BPC, of.addend_BPC,
+                              are_whole_packs<T>(sizes, of.x_BPC, of.grad_BPC, of.addend_BPC,
                                                  of.later_addend_BPC, of.x_grad_BPC),
                               of, numbers);
-                       for (const NormGradientOfX::Bias& bias : chain.biases)
-                         enqueue_stretches<1>(
-                             numbers.numbers, sizes.channels, numbers.stretches * sizes.samples,
-                             {{operands[bias.gradient].as<float>()}, {bias.accumulate}}, stream);
+                       if constexpr (HasBiases::value)
+                         enqueue_biases(chain.biases,
+                                        {numbers.numbers, sizes.channels,
+                                         numbers.stretches * sizes.samples, true},
+                                        operands, stream);
                      };
                    });
   });

@@ -190,7 +190,7 @@ Enqueue prepare_chain(const NormGradients& chain, const Problem& problem) {
              optional_operand<float>(operands, chain.bias_grad),
              optional_operand<float>(operands, chain.branch_bias_grad)},
             {chain.accumulate, chain.accumulate, chain.accumulate_branch}};
-        enqueue_stretches(of.parts, of.sizes.channels, stretches, outputs, stream);
+        enqueue_stretches({of.parts, of.sizes.channels, stretches}, outputs, stream);
       };
     });
   });

@@ -10,7 +10,7 @@
 
 #include "kernels/norm_chains.h"
 #include "program/text.h"
-#include "unit/compile/grid_setup.h"
+#include "unit/compile/program_edits.h"
 #include "verify/verify.h"
 #include "verify/verify_job.h"
 
@@ -21,8 +21,8 @@ using program::Compute;
 using program::Program;
 
 machine::Target fusing_target() {
-  machine::Target target = GridSetup::target();
-  target.fusions = {kernels::norm_chains.begin(), kernels::norm_chains.end()};
+  machine::Target target =
+      target_that_fuses({kernels::norm_chains.begin(), kernels::norm_chains.end()});
   target.fusions.emplace_back("group_norm_sums");
   target.repeated = {kernels::repeated_norm_rows.begin(), kernels::repeated_norm_rows.end()};
   target.repeated_for = {kernels::readers_of_repeated_norms.begin(),
@@ -31,20 +31,9 @@ machine::Target fusing_target() {
 }
 
 GridSetup setup_of(const plan::Grid& grid, double dropout = 0.1, bool scale_shift = true) {
-  GridSetup setup;
-  setup.unet = model::UnetSpec{.picture = {4, 4, 3},
-                               .channels = 8,
-                               .channel_mult = {1, 2},
-                               .layers_per_level = 1,
-                               .attention_resolutions = {2},
-                               .num_heads = 8,
-                               .norm_groups = 4,
-                               .dropout = dropout,
-                               .scale_shift_norm = scale_shift,
-                               .num_classes = 5,
-                               .diffusion = {.steps = 20, .learn_sigma = true, .sampling = {}}};
-  setup.plan.seq_length = 1;
-  setup.set_grid(grid, 3);
+  GridSetup setup = small_unet(grid);
+  setup.unet->dropout = dropout;
+  setup.unet->scale_shift_norm = scale_shift;
   return setup;
 }
 
@@ -80,7 +69,7 @@ TEST(FuseNorms, every_row_of_a_norm_is_in_a_chain_that_kernels_know) {
       const Program before = step_of(setup_of({}, dropout, scale_shift), GridSetup::target()),
                     after = step_of(setup_of({}, dropout, scale_shift), fusing_target());
       std::size_t statistics = 0, forward = 0, sums = 0, gradients = 0, dropped = 0, modulated = 0,
-                  with_bias = 0;
+                  with_bias = 0, stored = 0, repeated = 0;
       for_each_chain(after, [&](const op::Fused& chain, const std::vector<Shape>& shapes) {
         if (kernels::norm_statistics(chain, shapes)) {
           ++statistics;
@@ -91,17 +80,20 @@ TEST(FuseNorms, every_row_of_a_norm_is_in_a_chain_that_kernels_know) {
           ++sums;
           dropped += back->dropout ? 1 : 0;
           modulated += back->modulation ? 1 : 0;
+          stored += back->silu && back->silu->y_grad ? 1 : 0;
         } else if (const auto of_x = kernels::norm_gradient_of_x(chain, shapes)) {
           ++gradients;
           with_bias += of_x->biases.empty() ? 0 : 1;
+          repeated += of_x->silu_bias ? 1 : 0;
         } else if (!kernels::bias_and_sum(chain, shapes)) {
           ADD_FAILURE() << "no kernel does all of " << chain.chain_name();
         }
       });
-      const std::size_t parts = computes_named(before, "group_norm_sums").size();
+      constexpr std::size_t micros = 3, blocks = 8;
+      const std::size_t parts = computes_named(before, "group_norm_sums").size(),
+                        with_silu = computes_named(before, "silu_gradient").size() - 2 * micros;
       EXPECT_EQ(statistics, computes_named(before, "group_norm_statistics").size() -
                                 computes_named(before, "group_norm_statistics_gradient").size());
-      constexpr std::size_t micros = 3, blocks = 8;
       EXPECT_EQ(forward + 2 * micros, computes_named(before, "silu").size() -
                                           computes_named(before, "silu_gradient").size())
           << "all but two of times";
@@ -110,6 +102,9 @@ TEST(FuseNorms, every_row_of_a_norm_is_in_a_chain_that_kernels_know) {
       EXPECT_GT(with_bias, parts / 2);
       EXPECT_EQ(dropped, dropout > 0 ? 2 * blocks * micros : 0);
       EXPECT_EQ(modulated, scale_shift ? blocks * micros : 0);
+      // A gradient of y is stored where dropout or a modulation is before it.
+      EXPECT_EQ(stored, dropout > 0 || scale_shift ? blocks * micros : 0);
+      EXPECT_EQ(stored + repeated, with_silu);
       for (const std::string_view alone :
            {"silu_gradient", "group_norm_weight_gradient", "group_norm_moments_gradient",
             "group_norm_apply_gradient", "scale_shift_gradient"})
@@ -164,13 +159,7 @@ TEST(FuseNorms, a_value_between_pieces_must_not_be_read_by_others) {
       const program::Slice between = compute->slices.back();
       const auto at = static_cast<std::size_t>(&instruction - program.instructions.data());
       const Compute reader{op::Add{}, compute->dtype, {between, between, between}, {}, "test"};
-      program.instructions.insert(
-          program.instructions.begin() + static_cast<std::ptrdiff_t>(at) + 1,
-          {instruction.stream, reader});
-      for (program::Task& task : program.tasks) {
-        if (task.begin > at) ++task.begin;
-        if (task.end > at) ++task.end;
-      }
+      insert(program, at + 1, reader);
       break;
     }
   }

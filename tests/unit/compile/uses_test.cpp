@@ -64,6 +64,9 @@ Joined join_all(std::size_t micros) {
     const std::size_t first = 2 * micro, second = first + 1;
     EXPECT_EQ(uses.writer(whole(1), second), first);
     EXPECT_EQ(uses.of_value(whole(1), first), std::vector{second});
+    EXPECT_TRUE(uses.is_kept(whole(1), first, second));
+    EXPECT_TRUE(uses.is_kept(whole(2), first, second));
+    EXPECT_FALSE(uses.is_kept(whole(2), first, second + 1)) << "the second one writes it";
     EXPECT_TRUE(uses.may_move({first, second}, second));
     uses.replace({first, second}, second, std::get<program::Compute>(add(0, 0, 2).what));
     EXPECT_TRUE(uses.is_gone(first));
