@@ -131,6 +131,9 @@ std::vector<Case> norm_chain_cases() {
   // The second of two parts, of which a group reaches into the first; here is a cut of it.
   add_cases(cases, {.groups = 3, .width = 36, .before = 10, .first = 2}, {2, 5, 3, 16},
             {{5, 3, 26}, {0, 0, 2}});
+  // A cut of an odd number of channels.
+  add_cases(cases, {.groups = 3, .width = 36, .before = 10, .first = 2}, {2, 5, 3, 17},
+            {{5, 3, 26}, {0, 0, 2}});
   add_cases(cases, {.groups = 2, .width = 2060}, {1, 2, 3, 2060});  // more packs than threads
   return cases;
 }

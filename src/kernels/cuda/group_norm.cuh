@@ -70,7 +70,7 @@ struct ModulationOfPack {
   __device__ float gradient(int i, float y_grad) const { return y_grad * (1 + scale[i]); }
 };
 
-/// Dropout of packs.
+/// Dropout of packs whose elements lie side by side among those of a step.
 struct PackDropout {
   DropoutOfTensor dropout;
   bool is_whole;  // the tensor is all that a step has of its samples
@@ -78,20 +78,21 @@ struct PackDropout {
   PackDropout(const op::Dropout& op, const Shape& x)
       : dropout(op, x), is_whole(dropout.elements.stretches.is_whole(x.elements())) {}
 
+  /// True if packs of so many elements of a tensor (B, ..., C) do lie side by side: a cut tensor
+  /// has whole packs in each of its rows.
+  bool fits(const Shape& x, int pack) const { return is_whole || x.back() % pack == 0; }
+
   template <int size>
   __device__ void apply(DroppedElements& decisions, std::int64_t element,
                         float (&values)[size]) const {
-    if (is_whole) {
-      const std::uint64_t first =
-          dropout.elements.first_element + static_cast<std::uint64_t>(element);
+    const std::uint64_t first =
+        is_whole ? dropout.elements.first_element + static_cast<std::uint64_t>(element)
+                 : dropout.elements.at(element);
 #pragma unroll
-      for (int i = 0; i < size; ++i)
-        values[i] = decisions.dropped(first + static_cast<unsigned>(i))
-                        ? 0
-                        : __fmul_rn(values[i], dropout.kept_factor);
-    } else {
-      for (int i = 0; i < size; ++i) values[i] = dropout.apply(decisions, element + i, values[i]);
-    }
+    for (int i = 0; i < size; ++i)
+      values[i] = decisions.dropped(first + static_cast<unsigned>(i))
+                      ? 0
+                      : __fmul_rn(values[i], dropout.kept_factor);
   }
 };
 

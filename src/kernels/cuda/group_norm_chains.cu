@@ -249,6 +249,10 @@ void enqueue_biases(const std::vector<NormGradientOfX::Bias>& biases, const Stre
 
 }  // namespace
 
+bool fits_packs(const std::optional<ChainDropout>& dropout, const Shape& x, DType dtype) {
+  return !dropout || PackDropout(dropout->row, x).fits(x, 16 / static_cast<int>(size_bytes(dtype)));
+}
+
 std::int64_t workspace_bytes(const NormStatistics& chain, const Problem& problem) {
   return bytes_of_pixel_sums(pixel_sizes(problem.shapes[chain.of.x]), problem.dtype, 2);
 }

@@ -58,8 +58,11 @@ std::optional<Result> with_norm_chain(const op::Fused& chain, const Problem& pro
                                       const Visit& visit) {
   if (const auto found = norm_statistics(chain, problem.shapes)) return visit(*found);
   if (const auto found = bias_and_sum(chain, problem.shapes)) return visit(*found);
-  if (const auto found = norm_and_silu(chain)) return visit(*found);
-  if (const auto found = norm_sums_of_gradient(chain)) return visit(*found);
+  const auto fits = [&](const auto& found) {
+    return found && fits_packs(found->dropout, problem.shapes[found->x], problem.dtype);
+  };
+  if (const auto found = norm_and_silu(chain); fits(found)) return visit(*found);
+  if (const auto found = norm_sums_of_gradient(chain); fits(found)) return visit(*found);
   if (const auto found = norm_gradient_of_x(chain, problem.shapes)) return visit(*found);
   return std::nullopt;
 }

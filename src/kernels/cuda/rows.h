@@ -48,6 +48,8 @@ Enqueue prepare_chain(const NormStatistics& chain, const Problem& problem);
 Enqueue prepare_chain(const NormAndSilu& chain, const Problem& problem);
 Enqueue prepare_chain(const NormSumsOfGradient& chain, const Problem& problem);
 Enqueue prepare_chain(const NormGradientOfX& chain, const Problem& problem);
+/// True if a chain's dropout of x goes by packs; else the chain runs piece by piece.
+bool fits_packs(const std::optional<ChainDropout>& dropout, const Shape& x, DType dtype);
 
 /// Bytes of workspace that "own" needs for an op, 16-byte aligned; rows without an overload need
 /// none.
