@@ -25,6 +25,7 @@ data::TokenizerKind kind_of(const std::string& name) {
   if (name == "char") return data::TokenizerKind::character;
   if (name == "byte") return data::TokenizerKind::byte;
   if (name == "sentencepiece") return data::TokenizerKind::sentencepiece;
+  if (name == "hub") return data::TokenizerKind::hub;
   require(name == "gpt2", "the command line admits the names of tokenizers");
   return data::TokenizerKind::gpt2;
 }
@@ -35,11 +36,13 @@ std::unique_ptr<data::Tokenizer> tokenizer_for(const TokenizeArguments& argument
     return data::characters_of(arguments.inputs, arguments.field);
   const bool needs_path = kind != data::TokenizerKind::byte;
   if (needs_path && arguments.tokenizer_path.empty())
-    throw UserError(ExitCode::bad_config,
-                    format("--tokenizer {} needs --tokenizer-path: {}", arguments.tokenizer,
-                           kind == data::TokenizerKind::gpt2
-                               ? "a folder with vocab.json and merges.txt"
-                               : "a .model file, as `fourfold data train-tokenizer` writes"));
+    throw UserError(
+        ExitCode::bad_config,
+        format("--tokenizer {} needs --tokenizer-path: {}", arguments.tokenizer,
+               kind == data::TokenizerKind::gpt2 ? "a folder with vocab.json and merges.txt"
+               : kind == data::TokenizerKind::hub
+                   ? "a folder with tokenizer.json"
+                   : "a .model file, as `fourfold data train-tokenizer` writes"));
   return data::load_tokenizer(kind, arguments.tokenizer_path);
 }
 

@@ -57,6 +57,7 @@ std::vector<std::string> export_hf(const ExportArguments& arguments, rundir::Tra
   options.dtype = element_type(arguments.dtype).value_or(DType::f32);
   options.untie = arguments.untie;
   options.end_of_text = tokenizer->end_of_document().value_or(-1);
+  options.ends_of_text = tokenizer->ends_of_text();
   options.begin_of_text = tokenizer->begin_of_text().value_or(-1);
   if (!arguments.max_shard_size.empty())
     options.max_file_bytes = parse_size(arguments.max_shard_size);

@@ -15,11 +15,12 @@ void add_tokenize(CLI::App& data, Commands& commands) {
   sub->add_option("-o,--output", arguments.output,
                   "PREFIX: the set becomes PREFIX.bin, PREFIX.idx and PREFIX.json")
       ->required();
-  sub->add_option("--tokenizer", arguments.tokenizer, "char, byte, sentencepiece or gpt2")
+  sub->add_option("--tokenizer", arguments.tokenizer, "char, byte, sentencepiece, gpt2 or hub")
       ->required()
-      ->check(one_of({"char", "byte", "sentencepiece", "gpt2"}));
+      ->check(one_of({"char", "byte", "sentencepiece", "gpt2", "hub"}));
   sub->add_option("--tokenizer-path", arguments.tokenizer_path,
-                  "sentencepiece: its .model; gpt2: the folder of vocab.json and merges.txt");
+                  "sentencepiece: its .model; gpt2: the folder of vocab.json and merges.txt; hub: "
+                  "the folder of tokenizer.json");
   sub->add_option("--field", arguments.field, "The member of JSON lines that holds the text")
       ->capture_default_str();
   sub->add_option("--jobs", arguments.jobs, "Threads; 0: one a core")

@@ -109,17 +109,20 @@ Verdict blend_is_of_sets(const Config& c) {
 }
 
 Verdict tokenizer_has_path(const Config& c) {
-  const bool is_file = c.data.tokenizer == data::TokenizerKind::sentencepiece ||
-                       c.data.tokenizer == data::TokenizerKind::gpt2;
+  const auto kind = c.data.tokenizer;
+  const bool is_model = kind == data::TokenizerKind::sentencepiece,
+             is_gpt2 = kind == data::TokenizerKind::gpt2, is_hub = kind == data::TokenizerKind::hub;
+  const bool is_file = is_model || is_gpt2 || is_hub;
   if (is_file == !c.data.tokenizer_path.empty()) return std::nullopt;
   if (!is_file)
-    return Finding{"data.tokenizer_path is set, but data.tokenizer needs no file",
-                   "set data.tokenizer = sentencepiece or gpt2, or leave data.tokenizer_path out"};
-  const bool is_model = c.data.tokenizer == data::TokenizerKind::sentencepiece;
-  return Finding{
-      format("data.tokenizer = {} needs data.tokenizer_path", is_model ? "sentencepiece" : "gpt2"),
-      is_model ? "set it to a .model file; `fourfold data train-tokenizer` makes one"
-               : "set it to a folder with vocab.json and merges.txt"};
+    return Finding{
+        "data.tokenizer_path is set, but data.tokenizer needs no file",
+        "set data.tokenizer = sentencepiece, gpt2 or hub, or leave data.tokenizer_path out"};
+  const char* const name = is_model ? "sentencepiece" : is_gpt2 ? "gpt2" : "hub";
+  return Finding{format("data.tokenizer = {} needs data.tokenizer_path", name),
+                 is_model  ? "set it to a .model file; `fourfold data train-tokenizer` makes one"
+                 : is_gpt2 ? "set it to a folder with vocab.json and merges.txt"
+                           : "set it to a folder with tokenizer.json"};
 }
 
 Verdict bytes_fit_vocabulary(const Config& c) {

@@ -50,19 +50,23 @@ std::vector<Key> text_keys() {
        .meaning =
            "char: a token for each different character of the text; byte: 256 tokens, for "
            "any text; sentencepiece: a model that `fourfold data train-tokenizer` or another "
-           "tool made; gpt2: byte pair encoding as GPT-2 has it.",
-       .field = choice<data::TokenizerKind>(
-           at(&Config::data, &DataSpec::tokenizer), {"char", "byte", "sentencepiece", "gpt2"},
-           {data::TokenizerKind::character, data::TokenizerKind::byte,
-            data::TokenizerKind::sentencepiece, data::TokenizerKind::gpt2}),
+           "tool made; gpt2: byte pair encoding as GPT-2 has it; hub: the tokenizer.json of a "
+           "Llama, Qwen, SmolLM, Mistral and their like.",
+       .field =
+           choice<data::TokenizerKind>(at(&Config::data, &DataSpec::tokenizer),
+                                       {"char", "byte", "sentencepiece", "gpt2", "hub"},
+                                       {data::TokenizerKind::character, data::TokenizerKind::byte,
+                                        data::TokenizerKind::sentencepiece,
+                                        data::TokenizerKind::gpt2, data::TokenizerKind::hub}),
        .fallback = "char",
        .example = "byte",
        .elsewhere = {"tokenizer_type", "tokenizer_name"},
        .kinds = of_text},
       {.path = "data.tokenizer_path",
        .meaning =
-           "sentencepiece: the .model file; gpt2: the folder with vocab.json and merges.txt. "
-           "Its content is copied into the run directory.",
+           "sentencepiece: the .model file; gpt2: the folder with vocab.json and merges.txt; "
+           "hub: the folder with tokenizer.json, or that file. Its content is copied into the run "
+           "directory.",
        .field = at(&Config::data, &DataSpec::tokenizer_path),
        .fallback = "\"\"",
        .example = "data/bible.model",

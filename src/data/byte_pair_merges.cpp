@@ -1,7 +1,9 @@
 #include "data/byte_pair_merges.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <iterator>
 #include <queue>
 
 #include "base/error.h"
@@ -43,6 +45,12 @@ class TokenList {
     nodes_[at].next = gone.next;
     if (gone.next != nowhere) nodes_[gone.next].previous = at;
     gone.id = -1;
+  }
+  /// The list, which is no longer than `ids`.
+  void copy_to(std::vector<std::int32_t>& ids) const {
+    std::size_t kept = 0;
+    for (std::size_t at = 0; at != nowhere; at = next(at)) ids[kept++] = id(at);
+    ids.resize(kept);
   }
 
  private:
@@ -131,9 +139,51 @@ void BytePairMerges::apply_long(std::vector<std::int32_t>& ids) const {
       consider(at);
     }
   }
-  std::size_t kept = 0;
-  for (std::size_t at = 0; at != nowhere; at = list.next(at)) ids[kept++] = list.id(at);
-  ids.resize(kept);
+  list.copy_to(ids);
+}
+
+void BytePairMerges::apply_in_order(std::vector<std::int32_t>& ids) const {
+  if (ids.size() <= most_short)
+    apply_short_in_order(ids);
+  else
+    apply_long_in_order(ids);
+}
+
+void BytePairMerges::apply_short_in_order(std::vector<std::int32_t>& ids) const {
+  std::array<std::int32_t, most_short> ranks{};  // of the pair that begins at a place
+  const auto look = [&](std::size_t at) { ranks[at] = find(ids[at], ids[at + 1]).rank; };
+  for (std::size_t at = 0; at + 1 < ids.size(); ++at) look(at);
+  while (ids.size() > 1) {
+    const auto end = ranks.begin() + std::ssize(ids) - 1;
+    const auto best = std::min_element(ranks.begin(), end);
+    if (*best == none) return;
+    const auto at = static_cast<std::size_t>(best - ranks.begin());
+    ids[at] = find(ids[at], ids[at + 1]).result;
+    ids.erase(ids.begin() + (best - ranks.begin()) + 1);
+    std::copy(best + 1, end, best);
+    if (at > 0) look(at - 1);
+    if (at + 1 < ids.size()) look(at);
+  }
+}
+
+void BytePairMerges::apply_long_in_order(std::vector<std::int32_t>& ids) const {
+  TokenList list(ids);
+  std::priority_queue<Candidate> queue;
+  const auto consider = [&](std::size_t at) {
+    if (at == nowhere || list.next(at) == nowhere) return;
+    const Entry& entry = find(list.id(at), list.id(list.next(at)));
+    if (entry.rank != none) queue.push({entry.rank, entry.left, entry.right, at});
+  };
+  for (std::size_t at = 0; at < ids.size(); ++at) consider(at);
+  while (!queue.empty()) {
+    const Candidate top = queue.top();
+    queue.pop();
+    if (!list.is_pair(top)) continue;
+    list.join(top.at, find(top.left, top.right).result);
+    consider(list.previous(top.at));
+    consider(top.at);
+  }
+  list.copy_to(ids);
 }
 
 }  // namespace fourfold::data

@@ -23,6 +23,11 @@ class BytePairMerges {
   /// everywhere from left to right (Sennrich, Haddow, Birch 2016). Cost: n log n.
   void apply(std::vector<std::int32_t>& ids) const;
 
+  /// Merges one pair at a time: of those of lowest rank the first, as the tokenizers of Hugging
+  /// Face do. The same tokens as `apply` gives, unless a pair that a merge makes has a lower rank
+  /// than that merge. Cost: n log n.
+  void apply_in_order(std::vector<std::int32_t>& ids) const;
+
  private:
   /// A place of the hash table; rank `none`: empty.
   struct Entry {
@@ -35,6 +40,8 @@ class BytePairMerges {
   const Entry& find(std::int32_t left, std::int32_t right) const;
   void apply_short(std::vector<std::int32_t>& ids) const;
   void apply_long(std::vector<std::int32_t>& ids) const;
+  void apply_short_in_order(std::vector<std::int32_t>& ids) const;
+  void apply_long_in_order(std::vector<std::int32_t>& ids) const;
 
   std::vector<Entry> table_;  // open addressing
   unsigned shift_ = 0;

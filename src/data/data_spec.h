@@ -11,7 +11,7 @@
 
 namespace fourfold::data {
 
-enum class TokenizerKind { character, byte, sentencepiece, gpt2 };
+enum class TokenizerKind { character, byte, sentencepiece, gpt2, hub };
 
 /// A set of tokens and its part in a blend, relative to the others.
 struct BlendPart {
@@ -25,7 +25,8 @@ struct DataSpec {
   std::string path;  // a text; PREFIX of a Megatron set; a folder of llm.c shards, or one; pictures
   std::vector<BlendPart> blend;  // of token sets, instead of `path`
   TokenizerKind tokenizer = TokenizerKind::character;
-  std::string tokenizer_path;  // sentencepiece: a .model file; gpt2: a folder
+  /// sentencepiece: a .model file; gpt2: a folder; hub: a folder, or its tokenizer.json
+  std::string tokenizer_path;
   double split = 0.9;  // the first part of the text is for training, the rest for validation
   /// A path of the same format: validates in place of that rest, and all the others train.
   std::string validation;

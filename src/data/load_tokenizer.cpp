@@ -12,6 +12,8 @@
 #include "data/base64.h"
 #include "data/byte_pair_vocabulary.h"
 #include "data/gpt2.h"
+#include "data/hub_folder.h"
+#include "data/hub_tokenizer.h"
 #include "data/sentencepiece.h"
 #include "data/special_tokens.h"
 #include "data/tokenizer.h"
@@ -77,6 +79,7 @@ std::unique_ptr<Tokenizer> read_tokenizer(const Json& json, std::string_view fil
   if (*kind == "number") return read_numbers(json);
   if (*kind == "sentencepiece") return read_sentencepiece(json, file);
   if (*kind == "gpt2") return gpt2_tokenizer(read_description(json, file, ExitCode::no_checkpoint));
+  if (*kind == "hub") return read_hub_description(json, file);
   return nullptr;
 }
 
@@ -101,13 +104,15 @@ std::unique_ptr<Tokenizer> load_tokenizer(TokenizerKind kind, const std::string&
     case TokenizerKind::character:
       throw UserError(ExitCode::bad_config,
                       "the tokenizer char is made from the text that is trained on and cannot be "
-                      "loaded; use byte, sentencepiece or gpt2");
+                      "loaded; use byte, sentencepiece, gpt2 or hub");
     case TokenizerKind::byte:
       return byte_tokenizer();
     case TokenizerKind::sentencepiece:
       return sentencepiece_tokenizer(read_tokenizer_file(path), path);
     case TokenizerKind::gpt2:
       return load_gpt2(path);
+    case TokenizerKind::hub:
+      return load_hub_tokenizer(path);
   }
   fail_internal("every kind of tokenizer can be loaded");
 }

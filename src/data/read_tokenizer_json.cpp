@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
+#include <variant>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -8,6 +10,8 @@
 #include "data/byte_letters.h"
 #include "data/byte_pair_vocabulary.h"
 #include "data/gpt2.h"
+#include "data/hub_tokenizer.h"
+#include "data/json_members.h"
 #include "data/piece_merges.h"
 #include "data/sentencepiece.h"
 #include "data/sentencepiece_model.h"
@@ -22,31 +26,6 @@ using PieceKind = SentencePieceModel::PieceKind;
 /// Scores are single precision, which counts so far without a gap.
 constexpr std::size_t most_merges = std::size_t{1} << 24;
 
-/// A tokenizer that there is not here, as a value until the reason is returned.
-struct Unlike {
-  std::string reason;
-};
-
-/// The member; nothing where there is none, and where it is null.
-const Json* member(const Json& json, const char* key) {
-  const Json* value = json.find(key);
-  return value == nullptr || value->kind() == Json::Kind::null ? nullptr : value;
-}
-
-std::string text_of(const Json& json, const char* key) {
-  const Json* value = member(json, key);
-  return value != nullptr && value->kind() == Json::Kind::string ? value->as_string() : "";
-}
-
-bool is_true(const Json& json, const char* key, bool otherwise) {
-  const Json* value = member(json, key);
-  return value != nullptr && value->kind() == Json::Kind::boolean ? value->as_bool() : otherwise;
-}
-
-std::string type_of(const Json* part) {
-  return part == nullptr ? "" : text_of(*part, "type");
-}
-
 struct AddedToken {
   std::int64_t id = 0;
   std::string content;
@@ -55,8 +34,7 @@ struct AddedToken {
 /// The parts of the file.
 class TokenizerReading {
  public:
-  TokenizerReading(std::string_view text, std::string_view source)
-      : source_(source), json_(parse_json(text, source)) {
+  TokenizerReading(const Json& json, std::string_view source) : source_(source), json_(json) {
     if (json_.kind() != Json::Kind::object) fail("is no object");
     const Json* model = member(json_, "model");
     if (model == nullptr || model->kind() != Json::Kind::object) fail("has no model");
@@ -373,7 +351,7 @@ class TokenizerReading {
   }
 
   std::string_view source_;
-  Json json_;
+  const Json& json_;
   const Json* model_ = nullptr;
   std::vector<AddedToken> added_;
   std::vector<std::string> tokens_;  // by id
@@ -382,10 +360,51 @@ class TokenizerReading {
   std::vector<std::string> notes_;
 };
 
+/// False for nearly all files that this program has not written, without reading their tokens.
+bool may_be_ours(const Json& json) {
+  const Json *splits = member(json, "pre_tokenizer"), *model = member(json, "model");
+  return member(json, "post_processor") == nullptr &&
+         (splits == nullptr || type_of(splits) == "ByteLevel") && model != nullptr &&
+         !is_true(*model, "ignore_merges", false);
+}
+
+/// The tokenizer of which this program has written the file; null where it has not.
+std::unique_ptr<Tokenizer> read_ours(const Json& json, std::string_view source) {
+  if (!may_be_ours(json)) return nullptr;
+  ReadTokenizer read;
+  try {
+    read = TokenizerReading(json, source).read();
+  } catch (const UserError&) {
+    return nullptr;  // what is wrong with it is said where it is read as the file of another tool
+  }
+  const bool is_ours =
+      read.tokenizer && write_tokenizer_json(read.tokenizer->to_text()).text == json.dump() + "\n";
+  return is_ours ? std::move(read.tokenizer) : nullptr;
+}
+
+bool is_byte_pair(const Json& json) {
+  const Json* model = member(json, "model");
+  return model != nullptr && type_of(model) == "BPE";
+}
+
 }  // namespace
 
-ReadTokenizer read_tokenizer_json(std::string_view text, std::string_view source) {
-  return TokenizerReading(text, source).read();
+ReadTokenizer read_tokenizer_json(std::string_view text, std::string_view source,
+                                  const RolesOf& roles_of) {
+  const Json json = parse_json(text, source);
+  ReadTokenizer result;
+  if (!is_byte_pair(json)) return TokenizerReading(json, source).read();
+  if ((result.tokenizer = read_ours(json, source))) return result;
+  auto made = hub_tokenizer(json, roles_of, source);
+  if (auto* hub = std::get_if<HubTokenizer>(&made)) {
+    result.tokenizer = std::move(hub->tokenizer);
+    result.notes = std::move(hub->notes);
+    return result;
+  }
+  // Steps of sentencepiece that stand in expressions: its library takes them.
+  if (member(json, "pre_tokenizer") == nullptr) result = TokenizerReading(json, source).read();
+  if (!result.tokenizer) result.reason = std::get<std::string>(std::move(made));
+  return result;
 }
 
 }  // namespace fourfold::data

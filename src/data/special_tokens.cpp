@@ -142,8 +142,14 @@ class SpecialReading {
                                     {"add_prefix_space", "puts a space before a text"},
                                     {"do_lower_case", "turns letters into small ones"}}) {
       const Json* value = config.find(key);
-      if (value != nullptr && *value == Json(true))
-        note(format("{} of {} {} there, which is not done here", key, tokenizer_config_name, does));
+      if (value == nullptr || value->kind() != Json::Kind::boolean) continue;
+      const std::string_view name = key;
+      if (name == "add_bos_token") result_.adds_begin = value->as_bool();
+      if (name == "add_eos_token") result_.adds_end = value->as_bool();
+      if (!value->as_bool()) continue;
+      auto& notes = name == "do_lower_case" ? result_.notes : result_.notes_of_one_end;
+      notes.push_back(
+          format("{} of {} {} there, which is not done here", key, tokenizer_config_name, does));
     }
   }
 
@@ -206,7 +212,8 @@ class SpecialReading {
     if (!taken) {
       taken = id;
       taken_file = file;
-    } else if (*taken != *id) {
+      if (is_end && result_.ends.empty()) result_.ends = {*id};
+    } else if (*taken != *id && !(is_end && std::ranges::count(result_.ends, *id) > 0)) {
       note(format("a text {} with token {} by {} and with token {} by {}; the first is taken",
                   verb_of(border), *taken, taken_file, *id, file));
     }
@@ -214,15 +221,23 @@ class SpecialReading {
 
   /// The number, or the first of several.
   void by_id(Border border, const Json& json, const char* file) {
-    const char* const key = border == Border::end ? "eos_token_id" : "bos_token_id";
+    const bool is_end = border == Border::end;
+    const char* const key = is_end ? "eos_token_id" : "bos_token_id";
     const Json* id = json.find(key);
-    if (id != nullptr && id->kind() == Json::Kind::array && !id->items().empty()) {
-      if (id->items().size() > 1)
-        note(format("{} has {} tokens that {} a text ({}); the first alone does so here", file,
-                    id->items().size(), border == Border::end ? "end" : "begin", key));
-      id = &id->items().front();
-    }
-    take(border, integer_of(id), file);
+    std::vector<Json> ids;
+    if (id != nullptr && id->kind() == Json::Kind::array)
+      ids = id->items();
+    else if (id != nullptr)
+      ids = {*id};
+    if (ids.empty()) return;
+    if (ids.size() > 1)
+      (is_end ? result_.notes_of_one_end : result_.notes)
+          .push_back(format("{} has {} tokens that {} a text ({}); the first alone does so here",
+                            file, ids.size(), is_end ? "end" : "begin", key));
+    if (is_end && !result_.end)
+      for (const Json& one : ids)
+        if (const auto end = integer_of(&one); end && *end >= 0) result_.ends.push_back(*end);
+    take(border, integer_of(&ids.front()), file);
   }
 
   void by_text(Border border, const Json& json, const char* file) {

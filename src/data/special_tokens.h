@@ -19,14 +19,21 @@ struct SpecialTokens {
     std::string file;  // the first that says so
     bool operator==(const Added&) const = default;
   };
-  std::vector<Added> added;           // by id, each once
-  std::optional<std::int64_t> end;    // of a text
-  std::string end_file;               // which says that
+  std::vector<Added> added;         // by id, each once
+  std::optional<std::int64_t> end;  // of a text
+  std::string end_file;             // which says that
+  /// All that end a text by that file; `end` is the first.
+  std::vector<std::int64_t> ends;
   std::optional<std::int64_t> begin;  // of a text
   std::string begin_file;
   /// Where files contradict each other or the vocabulary, what they set that is not done here, and
   /// which of them cannot be read.
   std::vector<std::string> notes;
+  /// The same for a tokenizer that has one end of a text and puts nothing before or after it.
+  std::vector<std::string> notes_of_one_end;
+  /// What tokenizer_config.json says of the tokens before and after a text (add_bos_token,
+  /// add_eos_token).
+  std::optional<bool> adds_begin, adds_end;
 };
 
 /// Reads those that are there: tokenizer.json, tokenizer_config.json, added_tokens.json and

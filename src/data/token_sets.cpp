@@ -53,7 +53,8 @@ std::unique_ptr<const TokenStream> encode_documents(const Text& all, const std::
   std::size_t begin = 0;
   for (const std::size_t end : all.document_ends) {
     const auto text = std::string_view(all.text).substr(begin, end - begin);
-    const std::vector<std::int32_t> ids = tokenizer.encode(text, path);
+    std::vector<std::int32_t> ids = tokenizer.encode(text, path);
+    std::ranges::copy(tokenizer.closing_tokens(), std::back_inserter(ids));
     sizes.push_back(static_cast<std::int64_t>(ids.size()));
     tokens.insert(tokens.end(), ids.begin(), ids.end());
     begin = end;

@@ -39,7 +39,10 @@ class Encoder {
       : field_(options.field),
         tokenizer_(tokenizer),
         dtype_(dtype_for(tokenizer.vocab_size())),
-        end_(options.append_eod ? tokenizer.end_of_document() : std::nullopt) {}
+        closing_(tokenizer.closing_tokens()) {
+    const auto end = options.append_eod ? tokenizer.end_of_document() : std::nullopt;
+    if (end && (closing_.empty() || closing_.back() != *end)) closing_.push_back(*end);
+  }
 
   void encode(RawText raw, Encoded& into) const {
     for_each_piece(std::move(raw), field_, [&](TextPiece piece) {
@@ -50,7 +53,7 @@ class Encoder {
         ++into.empty_documents;
         return;
       }
-      if (piece.ends_document && end_) ids.push_back(*end_);
+      if (piece.ends_document) ids.insert(ids.end(), closing_.begin(), closing_.end());
       append(ids, into.tokens);
       into.pieces.push_back({static_cast<std::int64_t>(ids.size()), piece.ends_document});
     });
@@ -69,7 +72,7 @@ class Encoder {
   const std::string& field_;
   const Tokenizer& tokenizer_;
   TokenDtype dtype_;
-  std::optional<std::int32_t> end_;
+  std::vector<std::int32_t> closing_;  // after each document
 };
 
 /// Threads that take stretches in turn; what they make is handed out in the order of the text.

@@ -186,6 +186,11 @@ bool is_vocab_size(std::int64_t size) {
 
 }  // namespace
 
+std::vector<std::int32_t> Tokenizer::ends_of_text() const {
+  const auto end = end_of_document();
+  return end ? std::vector{*end} : std::vector<std::int32_t>();
+}
+
 std::unique_ptr<Tokenizer> character_tokenizer(std::string_view text, std::string_view source) {
   if (text.empty())
     throw UserError(ExitCode::bad_data,

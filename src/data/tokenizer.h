@@ -22,11 +22,16 @@ class Tokenizer {
   /// The kind, as data.tokenizer names it: "gpt2".
   virtual std::string_view name() const = 0;
   virtual std::int64_t vocab_size() const = 0;
-  /// The token that stands between documents, which no text encodes to; nothing where there is
-  /// none.
+  /// The token that stands between documents; nothing where there is none. No text encodes to it,
+  /// unless the tokenizer finds tokens that a text spells.
   virtual std::optional<std::int32_t> end_of_document() const { return std::nullopt; }
   /// The token by which a text begins where nothing comes before it: an empty prompt.
   virtual std::optional<std::int32_t> begin_of_text() const { return end_of_document(); }
+
+  /// The tokens that end a text which a model writes; the first is end_of_document.
+  virtual std::vector<std::int32_t> ends_of_text() const;
+  /// The tokens that come after those of a whole document, because its tokenizer says so.
+  virtual std::vector<std::int32_t> closing_tokens() const { return {}; }
 
   /// `source` names the text in messages: a file, "the prompt". Errors: UserError(bad_data) with
   /// the place in the text, when it holds something that has no id.
@@ -59,8 +64,9 @@ std::unique_ptr<Tokenizer> byte_tokenizer();
 /// For data that are not text: ids as decimal numbers, each followed by a space.
 std::unique_ptr<Tokenizer> number_tokenizer(std::int64_t vocab_size);
 
-/// A tokenizer that needs no text to be made from. `path`: a sentencepiece model, or a folder with
-/// the vocab.json and merges.txt of a GPT-2 tokenizer; unused for bytes. Errors:
+/// A tokenizer that needs no text to be made from. `path`: a sentencepiece model, a folder with the
+/// vocab.json and merges.txt of a GPT-2 tokenizer, or one with a tokenizer.json (hub_folder.h);
+/// unused for bytes. Errors:
 /// UserError(bad_data) for files that are missing or no such tokenizer; UserError(bad_config) for
 /// TokenizerKind::character.
 std::unique_ptr<Tokenizer> load_tokenizer(TokenizerKind kind, const std::string& path);

@@ -11,6 +11,7 @@
 #include "data/byte_letters.h"
 #include "data/byte_pair_vocabulary.h"
 #include "data/gpt2.h"
+#include "data/hub_folder.h"
 #include "data/sentencepiece_model.h"
 #include "data/special_tokens.h"
 #include "data/tokenizer.h"
@@ -59,6 +60,7 @@ void add_files(FoundTokenizer& found) {
       parse_json(found.tokenizer->to_text(), "the tokenizer", ExitCode::no_checkpoint);
   found.key = std::string(found.tokenizer->name());
   if (found.key == "gpt2") found.files = gpt2_files(json);
+  if (found.key == "hub") found.files = {{own_name, found.tokenizer->to_text() + "\n"}};
   if (found.key == "sentencepiece")
     found.files = {{sentencepiece_name, from_base64(field(json, "model")).value_or("")}};
 }
@@ -100,7 +102,8 @@ void use_other_files(FoundTokenizer& found, const std::string& folder, std::int6
   if (found.key == "gpt2")
     for (std::string& text : texts) text = from_byte_letters(text).value_or("");
   const SpecialTokens special = read_special_tokens(folder, texts);
-  std::ranges::copy(special.notes, std::back_inserter(found.notes));
+  for (const auto* notes : {&special.notes, &special.notes_of_one_end})
+    std::ranges::copy(*notes, std::back_inserter(found.notes));
   if (!letters.empty() && source != json_name)
     if (auto note = compare_with_tokenizer_json(folder, letters, source); !note.empty())
       found.notes.push_back(std::move(note));
@@ -135,9 +138,22 @@ FoundTokenizer look_for(const std::string& folder, std::int64_t vocab_size) {
     found.tokenizer = tokenizer_from_text(read_file(place, ExitCode::no_checkpoint), place);
     const std::string_view name = found.tokenizer->name();
     if (name == "char" || name == "byte") found.key = name;
+    if (name == "hub") add_files(found);
     if (!found.key.empty()) return found;
   }
-  if (file_exists(in_folder(vocabulary_name)) && file_exists(in_folder(merges_name))) {
+  HubFolder hub;
+  if (!found.tokenizer && has_hub_tokenizer(folder)) {
+    hub = read_hub_folder(folder);
+    if (hub.tokenizer && hub.tokenizer->name() == "hub") {
+      found.tokenizer = std::move(hub.tokenizer);
+      found.notes = std::move(hub.notes);
+      add_files(found);
+      return found;
+    }
+  }
+  const bool is_refused = !hub.reason.empty() && !file_exists(in_folder(sentencepiece_name));
+  if (!is_refused && file_exists(in_folder(vocabulary_name)) &&
+      file_exists(in_folder(merges_name))) {
     found.tokenizer = gpt2_tokenizer(read_byte_pair_folder(folder));
     found.key = "gpt2";
     source = vocabulary_name;
@@ -150,28 +166,30 @@ FoundTokenizer look_for(const std::string& folder, std::int64_t vocab_size) {
     found.files = {{sentencepiece_name, read_file(in_folder(sentencepiece_name))}};
   } else if (!found.tokenizer && file_exists(in_folder(json_name))) {
     source = json_name;
-    auto read = read_tokenizer_json(read_file(in_folder(json_name)), in_folder(json_name));
-    found.tokenizer = std::move(read.tokenizer);
-    for (const std::string& note : read.notes)
-      found.notes.push_back(format("{}: {}", json_name, note));
-    if (found.tokenizer)
-      add_files(found);
-    else
-      found.notes.push_back(
-          format("the tokenizer is not imported, because there is none of its kind here: {}: {}",
-                 json_name, read.reason));
+    if (!hub.tokenizer && !is_refused) hub = read_hub_folder(folder);  // says what is wrong with it
+    found.tokenizer = std::move(hub.tokenizer);
+    found.notes = std::move(hub.notes);
+    if (found.tokenizer) add_files(found);
   }
+  if (!hub.reason.empty())
+    found.notes.push_back(
+        found.tokenizer
+            ? format("{} is read, and not {}, which has what is not known here: {}", source,
+                     json_name, hub.reason)
+            : format("the tokenizer is not imported, because there is none of its kind here: {}: "
+                     "{}",
+                     json_name, hub.reason));
   use_other_files(found, folder, vocab_size, source);
   if (!found.tokenizer) found.tokenizer = number_tokenizer(vocab_size);
   return found;
 }
 
 /// What AutoTokenizer of transformers reads beside tokenizer.json.
-std::string tokenizer_config(const WrittenTokenizer& written, bool is_gpt2) {
-  Json config = Json::object()
-                    .set("tokenizer_class", is_gpt2 ? "GPT2Tokenizer" : "PreTrainedTokenizerFast")
-                    .set("add_prefix_space", false)
-                    .set("clean_up_tokenization_spaces", false);
+std::string tokenizer_config(const WrittenTokenizer& written, std::string_view kind) {
+  Json config = Json::object().set("tokenizer_class",
+                                   kind == "gpt2" ? "GPT2Tokenizer" : "PreTrainedTokenizerFast");
+  if (kind != "hub") config.set("add_prefix_space", false);  // as the file of the hub says
+  config.set("clean_up_tokenization_spaces", false);
   for (const auto& [role, token] : written.roles) config.set(role, token);
   return config.dump() + "\n";
 }
@@ -182,15 +200,15 @@ std::vector<std::string> write_tokenizer_files(const std::string& text,
                                                const AtomicFolder& folder) {
   folder.write(own_name, text + "\n");
   const Json json = parse_json(text, "the tokenizer", ExitCode::no_checkpoint);
-  const bool is_gpt2 = field(json, "tokenizer") == "gpt2";
-  if (is_gpt2)
+  const std::string kind = field(json, "tokenizer");
+  if (kind == "gpt2")
     for (const FoundTokenizer::File& file : gpt2_files(json)) folder.write(file.name, file.content);
-  if (field(json, "tokenizer") == "sentencepiece")
+  if (kind == "sentencepiece")
     folder.write(sentencepiece_name, from_base64(field(json, "model")).value_or(""));
   const WrittenTokenizer written = write_tokenizer_json(text);
   // Without tokenizer.json this makes AutoTokenizer say so, in place of one that knows a single
   // token.
-  folder.write("tokenizer_config.json", tokenizer_config(written, is_gpt2));
+  folder.write("tokenizer_config.json", tokenizer_config(written, kind));
   if (written.text.empty())
     return {format("{} is not written, because Hugging Face has no tokenizer of this kind: {}",
                    json_name, written.reason)};

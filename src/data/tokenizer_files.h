@@ -27,8 +27,9 @@ struct FoundTokenizer {
   std::vector<std::string> notes;  // how it differs here, or why it did not come
 };
 
-/// In this order: our own file, vocab.json with merges.txt, tokenizer.model, tokenizer.json;
-/// without any that can be used the tokens are numbers. All other files are read too
+/// In this order: our own file, tokenizer.json, vocab.json with merges.txt, tokenizer.model; the
+/// two files of GPT-2 are not taken where tokenizer.json says what they leave open and is not known
+/// here. Without any that can be used the tokens are numbers. All other files are read too
 /// (special_tokens.h): what they add is used where there is the like of it here, and noted where
 /// there is not, and where files contradict each other. Errors: UserError(no_checkpoint) for a
 /// tokenizer with more tokens than the model.

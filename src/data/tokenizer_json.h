@@ -1,5 +1,6 @@
-// tokenizer.json of Hugging Face (the library tokenizers 0.20 to 0.23), written and read for the
-// kinds of tokenizers that there are here. A kind that computes other ids there or here does not
+// tokenizer.json of Hugging Face (the library tokenizers 0.20 to 0.23), written for the kinds of
+// tokenizers that there are here, and read: as the kind that this program has written, else as a
+// tokenizer of the hub (hub_tokenizer.h). A kind that computes other ids there or here does not
 // travel, and the reason is said.
 #pragma once
 
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/hub_tokenizer.h"
 #include "data/tokenizer.h"
 
 namespace fourfold::data {
@@ -30,8 +32,9 @@ struct ReadTokenizer {
   std::vector<std::string> notes;        // what is different here
 };
 
-/// `source` names the file in messages. Errors: UserError(bad_data) for what is no JSON, or
-/// contradicts itself.
-ReadTokenizer read_tokenizer_json(std::string_view text, std::string_view source);
+/// `source` names the file in messages; `roles_of` is asked where the tokenizer is one of the hub.
+/// Errors: UserError(bad_data) for what is no JSON, or contradicts itself.
+ReadTokenizer read_tokenizer_json(std::string_view text, std::string_view source,
+                                  const RolesOf& roles_of = no_roles);
 
 }  // namespace fourfold::data

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <optional>
+#include <utility>
+#include <variant>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -7,6 +9,8 @@
 #include "data/base64.h"
 #include "data/byte_letters.h"
 #include "data/byte_pair_vocabulary.h"
+#include "data/hub_file.h"
+#include "data/json_members.h"
 #include "data/piece_merges.h"
 #include "data/sentencepiece_model.h"
 #include "data/tokenizer_json.h"
@@ -253,6 +257,27 @@ WrittenTokenizer of_sentencepiece(const Json& description) {
   return result;
 }
 
+/// The file as it was read.
+WrittenTokenizer of_hub(const Json& description) {
+  const Json& file = *description.find("file");
+  auto read = read_hub_file(file, "the tokenizer");
+  WrittenTokenizer result;
+  if (auto* reason = std::get_if<std::string>(&read)) {
+    result.reason = std::move(*reason);
+    return result;
+  }
+  const auto& tokens = std::get<HubFile>(read).tokens;
+  const auto text_at = [&](const Json& id) {
+    return tokens[static_cast<std::size_t>(id.as_integer())];
+  };
+  const auto& ends = items_at(description, "ends");
+  if (!ends.empty()) result.roles.emplace_back("eos_token", text_at(ends.front()));
+  if (const Json* begin = member(description, "begin"); begin != nullptr)
+    result.roles.emplace_back("bos_token", text_at(*begin));
+  result.text = file.dump() + "\n";
+  return result;
+}
+
 }  // namespace
 
 WrittenTokenizer write_tokenizer_json(const std::string& text) {
@@ -264,6 +289,7 @@ WrittenTokenizer write_tokenizer_json(const std::string& text) {
   if (name == "byte") return of_bytes();
   if (name == "gpt2") return of_gpt2(description);
   if (name == "sentencepiece") return of_sentencepiece(description);
+  if (name == "hub") return of_hub(description);
   WrittenTokenizer none;
   none.reason = "its tokens are numbers, which have no text";
   return none;

@@ -42,7 +42,8 @@ Writing generate(const SampleSpec& spec, const data::Tokenizer& tokenizer, run::
   TextModel model(executor, spec.capacity);
   const Random random(spec.seed, random_stream("generate"));
   const auto vocab_size = static_cast<std::size_t>(tokenizer.vocab_size());
-  const auto end = spec.stops_at_end ? tokenizer.end_of_document() : std::nullopt;
+  const std::vector<std::int32_t> ends =
+      spec.stops_at_end ? tokenizer.ends_of_text() : std::vector<std::int32_t>();
   data::Utf8Stream stream;
   Writing writing;
   const auto emit = [&](const std::string& piece) {
@@ -57,7 +58,7 @@ Writing generate(const SampleSpec& spec, const data::Tokenizer& tokenizer, run::
     require(logits.size() >= vocab_size, "the model has a logit for each token of the vocabulary");
     const double uniform = random.uniform(static_cast<std::uint64_t>(writing.tokens), sample);
     tokens.push_back(sample_token(std::span(logits).first(vocab_size), spec, uniform));
-    writing.ended = tokens.back() == end;
+    writing.ended = std::ranges::count(ends, tokens.back()) > 0;
     if (writing.ended) break;
     ++writing.tokens;
     emit(stream.push(tokenizer.decode(last(tokens, 1))));

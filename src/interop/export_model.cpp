@@ -133,6 +133,8 @@ void export_gpt2(StoredModel& model, const model::GptSpec& spec, const Gpt2Optio
   write_file_atomic(join_path(folder, "config.json"), config.dump() + "\n");
   Json generation = Json::object();
   for (const char* key : {"bos_token_id", "eos_token_id"}) generation.set(key, *config.find(key));
+  if (options.ends_of_text.size() > 1)
+    generation.set("eos_token_id", Json::array_of(options.ends_of_text));
   write_file_atomic(join_path(folder, "generation_config.json"), generation.dump() + "\n");
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "checkpoint/stored_model.h"
 #include "interop/gpt2_config.h"
@@ -17,6 +18,7 @@ struct Gpt2Options {
   bool untie = false;                          // writes the head of a tied model too
   std::int64_t max_file_bytes = INT64_MAX;     // of tensors in a file
   std::int64_t end_of_text = -1;               // id of the token; below 0: none
+  std::vector<std::int32_t> ends_of_text;      // all, where there are several
   std::int64_t begin_of_text = -1;             // "; as `generate` begins without a prompt
 };
 

@@ -22,6 +22,8 @@ WRAPPERS = (
     ("CLI11", r"CLI/.*", ["src/command_line/options.h"]),
     ("xxHash", r"xxhash\.h|xxh3\.h", []),
     ("sentencepiece", r"sentencepiece.*", ["src/data/sentencepiece.cpp", "src/data/train_sentencepiece.cpp"]),
+    ("PCRE2", r"pcre2.*\.h", ["src/data/pcre2/pattern.cpp"]),
+    ("utf8proc", r"utf8proc\.h", ["src/data/utf8proc/normal_form.cpp"]),
     ("libpng", r"png\.h", ["src/data/png.cpp"]),
     ("zlib", r"zlib\.h", ["src/data/gzip.cpp"]),
     ("zstd", r"zstd.*\.h", ["src/data/zstd.cpp"]),

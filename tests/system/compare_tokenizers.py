@@ -6,11 +6,16 @@ Usage: compare_tokenizers.py texts FILE.jsonl COUNT [ALPHABET]
        compare_tokenizers.py ids FOLDER FILE.jsonl PREFIX [saved FOLDER]
            compares the tokenizer in FOLDER, as AutoTokenizer loads it, with the set of tokens PREFIX (one document a
            text), and writes it as transformers does into the last folder, where one is named
+       compare_tokenizers.py hub-texts FILE.jsonl COUNT TOKENIZER.json
+           the same odd texts with the added tokens of that file in them, within words too
+       compare_tokenizers.py hub TOKENIZER.json FILE.jsonl PREFIX
+           compares that file, as the library tokenizers reads it, with the set of tokens PREFIX
 """
 import json
 import random
 import struct
 import sys
+import unicodedata
 
 PIECES = [
     " ", "  ", "     ", "\t", "\n", "\r\n", "\n\n ", "\u00a0", "\u3000", "\u2028", "\u0085", "\u200b", "\ufeff",
@@ -23,9 +28,9 @@ PIECES = [
 ]  # fmt: skip
 
 
-def odd_texts(count, alphabet):
+def odd_texts(count, alphabet, more=()):
     source = random.Random(5)
-    pieces = alphabet or PIECES
+    pieces = alphabet or PIECES + list(more)
     for number in range(count):
         parts = [source.choice(pieces) for _ in range(source.randint(1, 24))]
         if not alphabet and number % 7 == 0:
@@ -46,7 +51,54 @@ def documents(prefix):
             yield list(struct.unpack(f"<{length}{letter}", file.read(length * size)))
 
 
+def write_hub_texts(path, count, tokenizer):
+    with open(tokenizer, encoding="utf-8") as file:
+        tokens = [token["content"] for token in json.load(file)["added_tokens"]]
+    more = [form for token in tokens[:8] for form in (token, "word" + token, " " + token + " ", token[:-1])]
+    with open(path, "w", encoding="utf-8") as file:
+        for text in odd_texts(count, "", more):
+            file.write(json.dumps({"text": text}) + "\n")
+
+
+def is_newer_than_ours(text):
+    """True if a character came into Unicode later than what the build's libraries know (14.0; Python 3.11 has that)."""
+    return any(unicodedata.category(character) == "Cn" for character in text)
+
+
+def compare_hub(path, texts, prefix):
+    import tokenizers
+
+    theirs = tokenizers.Tokenizer.from_file(path)
+    compared = explained = different = 0
+    with open(texts, encoding="utf-8") as lines:
+        sets = documents(prefix)
+        for line in lines:
+            text = json.loads(line)["text"]
+            ids = theirs.encode(text).ids
+            compared += 1
+            if not ids:
+                continue
+            ours = next(sets, None)
+            if ids == ours:
+                continue
+            if is_newer_than_ours(text):
+                explained += 1
+                continue
+            different += 1
+            if different <= 5:
+                print(f"{text!r}: {ours} here, {ids} there: {[theirs.id_to_token(number) for number in ids]}")
+    if next(sets, None) is not None:
+        sys.exit("there are more documents here than texts with tokens there")
+    print(f"{path}: {compared} texts, {different} with other ids, {explained} with characters of newer versions of Unicode")
+    sys.exit(different > 0)
+
+
 def main():
+    if sys.argv[1] == "hub-texts":
+        write_hub_texts(sys.argv[2], int(sys.argv[3]), sys.argv[4])
+        return
+    if sys.argv[1] == "hub":
+        compare_hub(*sys.argv[2:])
     if sys.argv[1] == "texts":
         alphabet = ""
         if len(sys.argv) > 4:

@@ -478,6 +478,26 @@ model.to(getattr(torch, sys.argv[2])).save_pretrained(sys.argv[1], max_shard_siz
   }
 }
 
+TEST_F(Peers, tokenizers_of_the_hub_have_the_ids_of_the_library_on_ten_thousand_odd_texts) {
+  const std::string python = std::getenv("FOURFOLD_PEERS"), texts = path("odd.jsonl"),
+                    compare = python + " tests/system/compare_tokenizers.py";
+  const auto must_run = [&](const std::string& command) {
+    const CommandResult result = run_command(format("{} 2>&1", command));
+    EXPECT_EQ(result.code, 0) << result.text;
+    return result.text;
+  };
+  must_run(format("{} tests/unit/data/tokenizers/hub/make_hub.py {} 3000 README.md", python,
+                  path("hub")));
+  for (const char* kind :
+       {"gpt2", "smollm", "llama3", "qwen", "gpt4o", "llama2", "mistral", "metaspace", "gemma"}) {
+    SCOPED_TRACE(kind);
+    const std::string file = path(format("hub/{}/tokenizer.json", kind)), set = path(kind);
+    must_run(format("{} hub-texts {} 10000 {}", compare, texts, file));
+    must(format("data tokenize {} -o {} --tokenizer hub --tokenizer-path {}", texts, set, file));
+    std::printf("%s", must_run(format("{} hub {} {} {}", compare, file, texts, set)).c_str());
+  }
+}
+
 TEST_F(Peers, transformers_gives_ten_thousand_odd_texts_the_same_ids_and_its_tokenizers_come_back) {
   write_byte_pairs(path("bpe"));
   const std::string files = "tests/unit/data/tokenizers/",

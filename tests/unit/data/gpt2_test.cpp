@@ -53,6 +53,34 @@ TEST(Gpt2Chunks, of_white_space_the_last_goes_with_what_follows) {
   EXPECT_EQ(chunks("a\u00A0\u3000\u00E9"), (Pieces{"a", "\u00A0", "\u3000", "\u00E9"}));
 }
 
+Pieces gpt4_chunks(std::string_view text, int most_digits = 3) {
+  Pieces result;
+  while (!text.empty()) {
+    result.emplace_back(text.substr(0, first_gpt4_chunk(text, most_digits)));
+    text.remove_prefix(result.back().size());
+  }
+  return result;
+}
+
+TEST(Gpt4Chunks, words_take_one_sign_before_them_and_numbers_are_short) {
+  EXPECT_EQ(gpt4_chunks("Hello world, it's 12345 (a\tb)"),
+            (Pieces{"Hello", " world", ",", " it", "'s", " ", "123", "45", " (", "a", "\tb", ")"}));
+  EXPECT_EQ(gpt4_chunks("123", 1), (Pieces{"1", "2", "3"}));
+  EXPECT_EQ(gpt4_chunks("IT'S 'LL 'L they'Re'\u017Fx"),
+            (Pieces{"IT", "'S", " '", "LL", " '", "L", " they", "'Re", "'\u017F", "x"}));
+  EXPECT_EQ(gpt4_chunks("!!a !b \u00a0c"), (Pieces{"!!", "a", " !", "b", " ", "\u00a0c"}));
+}
+
+TEST(Gpt4Chunks, line_ends_go_with_the_signs_and_spaces_before_them) {
+  EXPECT_EQ(gpt4_chunks("a.\r\n\nb"), (Pieces{"a", ".\r\n\n", "b"}));
+  EXPECT_EQ(gpt4_chunks("a \n \n  b"), (Pieces{"a", " \n \n", " ", " b"}));
+  EXPECT_EQ(gpt4_chunks("a\n1  \u3000"), (Pieces{"a", "\n", "1", "  \u3000"}));
+  EXPECT_EQ(gpt4_chunks("  1"), (Pieces{" ", " ", "1"}));
+  EXPECT_EQ(gpt4_chunks(" "), Pieces{" "});
+  EXPECT_EQ(gpt4_chunks("\na"), (Pieces{"\n", "a"}));
+  EXPECT_EQ(gpt4_chunks("x\xFF\x80 \xFFz"), (Pieces{"x", "\xFF\x80", " \xFF", "z"}));
+}
+
 TEST(Gpt2Chunks, a_byte_that_is_no_utf8_is_neither_letter_nor_number_nor_space) {
   EXPECT_EQ(chunks("a\xFF\x80!b"), (Pieces{"a", "\xFF\x80!", "b"}));
   EXPECT_EQ(chunks(" \xE2\x82"), Pieces{" \xE2\x82"});
@@ -134,6 +162,58 @@ TEST(BytePairMerges, short_and_long_pieces_merge_as_the_definition_says) {
       EXPECT_EQ(got, merged_slowly(ids, merges)) << "round " << round << ", length " << length;
     }
   }
+}
+
+/// One pair at a time, by the definition.
+Ids merged_in_order(Ids ids, const std::vector<BytePairMerge>& merges) {
+  while (true) {
+    auto best = merges.end();
+    std::size_t place = 0;
+    for (std::size_t i = 0; i + 1 < ids.size(); ++i) {
+      const auto found = std::find_if(merges.begin(), merges.end(), [&](const BytePairMerge& m) {
+        return m.left == ids[i] && m.right == ids[i + 1];
+      });
+      if (found < best) {
+        best = found;
+        place = i;
+      }
+    }
+    if (best == merges.end()) return ids;
+    ids[place] = best->result;
+    ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(place) + 1);
+  }
+}
+
+TEST(BytePairMerges, one_pair_at_a_time_is_another_order_where_a_part_comes_later) {
+  std::mt19937 random(5);
+  const auto below = [&](std::int32_t n) {
+    return std::uniform_int_distribution<std::int32_t>(0, n - 1)(random);
+  };
+  int others = 0;
+  for (int round = 0; round < 60; ++round) {
+    std::vector<BytePairMerge> merges;
+    for (std::int32_t result = 3; result < 12; ++result)
+      if (const BytePairMerge merge{below(result), below(result), result};
+          std::ranges::none_of(merges, [&](const BytePairMerge& m) {
+            return m.left == merge.left && m.right == merge.right;
+          }))
+        merges.push_back(merge);
+    if (round % 2 == 0) std::shuffle(merges.begin(), merges.end(), random);
+    const BytePairMerges table(merges);
+    for (const std::size_t length : {0U, 1U, 2U, 7U, 48U, 49U, 200U}) {
+      Ids ids(length);
+      for (auto& id : ids) id = below(3);
+      Ids got = ids, at_once = ids;
+      table.apply_in_order(got);
+      table.apply(at_once);
+      EXPECT_EQ(got, merged_in_order(ids, merges)) << "round " << round << ", length " << length;
+      if (round % 2 == 1) {
+        EXPECT_EQ(got, at_once) << "round " << round << ", length " << length;
+      }
+      others += got != at_once ? 1 : 0;
+    }
+  }
+  EXPECT_GT(others, 0);
 }
 
 TEST(Gpt2Tokenizer, ids_are_those_of_the_tokenizers_library) {
