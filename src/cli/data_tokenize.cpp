@@ -11,6 +11,7 @@
 #include "base/format.h"
 #include "base/units.h"
 #include "cli/commands.h"
+#include "data/hub_folder.h"
 #include "data/tokenize.h"
 #include "data/tokenizer.h"
 #include "data/work_lock.h"
@@ -30,6 +31,13 @@ data::TokenizerKind kind_of(const std::string& name) {
   return data::TokenizerKind::gpt2;
 }
 
+/// Says where the files of its folder disagree.
+std::unique_ptr<data::Tokenizer> tokenizer_of_hub(const std::string& path) {
+  data::HubFolder hub = data::load_hub_tokenizer(path);
+  for (const std::string& note : hub.notes) screen::print("note: %s\n", note.c_str());
+  return std::move(hub.tokenizer);
+}
+
 std::unique_ptr<data::Tokenizer> tokenizer_for(const TokenizeArguments& arguments) {
   const data::TokenizerKind kind = kind_of(arguments.tokenizer);
   if (kind == data::TokenizerKind::character)
@@ -43,6 +51,7 @@ std::unique_ptr<data::Tokenizer> tokenizer_for(const TokenizeArguments& argument
                : kind == data::TokenizerKind::hub
                    ? "a folder with tokenizer.json"
                    : "a .model file, as `fourfold data train-tokenizer` writes"));
+  if (kind == data::TokenizerKind::hub) return tokenizer_of_hub(arguments.tokenizer_path);
   return data::load_tokenizer(kind, arguments.tokenizer_path);
 }
 

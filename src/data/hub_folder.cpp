@@ -110,21 +110,25 @@ HubFolder read_hub_folder(const std::string& folder) {
   return result;
 }
 
-std::unique_ptr<Tokenizer> load_hub_tokenizer(const std::string& path) {
-  const bool is_own = std::filesystem::path(path).filename() == own_name;
-  if (is_own) return tokenizer_from_text(read_text(path), path);
+HubFolder load_hub_tokenizer(const std::string& path) {
+  const std::filesystem::path name = std::filesystem::path(path).filename();
+  HubFolder result;
+  if (name == own_name) {
+    result.tokenizer = tokenizer_from_text(read_text(path), path);
+    return result;
+  }
   const bool is_folder = std::filesystem::is_directory(path);
-  std::string folder = is_folder ? path : std::filesystem::path(path).parent_path().string();
-  if (folder.empty()) folder = ".";
-  if (!is_folder && std::filesystem::path(path).filename() != json_name)
+  if (!is_folder && name != json_name)
     throw UserError(ExitCode::bad_data,
                     format("{}: expected a folder with a {}, or that file", path, json_name));
-  HubFolder read = read_hub_folder(folder);
-  if (!read.tokenizer)
+  std::string folder = is_folder ? path : std::filesystem::path(path).parent_path().string();
+  if (folder.empty()) folder = ".";
+  result = read_hub_folder(folder);
+  if (!result.tokenizer)
     throw UserError(ExitCode::bad_data,
                     format("{}: there is no tokenizer of its kind here: {}; use another tokenizer",
-                           join_path(folder, json_name), read.reason));
-  return std::move(read.tokenizer);
+                           join_path(folder, json_name), result.reason));
+  return result;
 }
 
 }  // namespace fourfold::data

@@ -28,6 +28,6 @@ HubFolder read_hub_folder(const std::string& folder);
 
 /// For data.tokenizer = hub: a folder, its tokenizer.json, or what `import` wrote. Errors: as
 /// above, also where there is no such tokenizer here.
-std::unique_ptr<Tokenizer> load_hub_tokenizer(const std::string& path);
+HubFolder load_hub_tokenizer(const std::string& path);
 
 }  // namespace fourfold::data

@@ -76,10 +76,15 @@ class HubCuts {
     }
   }
 
-  std::size_t last(std::string_view text, const TextCutter& cutter) const {
+  /// `begin_of_stretch` gives where the text after the last token that it spells begins.
+  template <class BeginOfStretch>
+  std::size_t last(std::string_view text, const TextCutter& cutter,
+                   BeginOfStretch&& begin_of_stretch) const {
     if (how_ == How::by_expression) {
       if (changes_text_ || takes_spaces_) return 0;
-      const std::size_t cut = cutter.last_sure_cut(text);
+      const std::size_t begin = begin_of_stretch();
+      const std::size_t in_stretch = cutter.last_sure_cut(text.substr(begin));
+      const std::size_t cut = in_stretch > 0 ? begin + in_stretch : 0;
       return cut > 0 && !is_joined(text, cut) && may_begin(text[cut]) ? cut : 0;
     }
     for (std::size_t at = text.size(); at-- > 1;)
@@ -197,7 +202,14 @@ class FileTokenizer final : public Tokenizer {
                                         std::string_view source) const override {
     return encode_at(text, source, Place::goes_on, {});
   }
-  std::size_t last_cut(std::string_view text) const override { return cuts_.last(text, cutter_); }
+  std::size_t last_cut(std::string_view text) const override {
+    return cuts_.last(text, cutter_, [&] {
+      std::size_t begin = 0;
+      for (const AddedTokens* tokens : {&raw_tokens_, &normal_tokens_})
+        while (const auto found = tokens->find(text, begin)) begin = found->end;
+      return begin;
+    });
+  }
 
   std::string decode(std::span<const std::int32_t> ids) const override {
     std::string text;

@@ -112,7 +112,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(TokenizerKind kind, const std::string&
     case TokenizerKind::gpt2:
       return load_gpt2(path);
     case TokenizerKind::hub:
-      return load_hub_tokenizer(path);
+      return load_hub_tokenizer(path).tokenizer;  // `import` and `data tokenize` say its notes
   }
   fail_internal("every kind of tokenizer can be loaded");
 }

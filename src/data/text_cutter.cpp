@@ -239,15 +239,29 @@ std::size_t TextCutter::last_sure_cut(std::string_view text) const {
   if (steps_.empty() || steps_[0].what != What::expression || steps_[0].keep != Keep::apart ||
       steps_[0].pattern->looks_back())
     return 0;
+  const Pattern& pattern = *steps_[0].pattern;
   text = text.substr(0, well_formed_prefix(text));
-  std::size_t cut = 0;
-  for (std::size_t from = 0; from < text.size();) {
-    const Pattern::Found found = steps_[0].pattern->find_whatever_follows(text, from);
+  std::vector<Pattern::Found> matches;  // whatever follows
+  for (std::size_t from = 0; from < text.size(); from = matches.back().end) {
+    const Pattern::Found found = pattern.find_whatever_follows(text, from);
     if (found.kind != Pattern::Found::Kind::match || found.end <= from) break;
-    from = found.end;
-    if (from < text.size()) cut = from;
+    matches.push_back(found);
   }
-  return cut;
+  // What stands before the cut must have them too where it ends there.
+  const auto has = [&](std::string_view part, std::size_t first, std::size_t last) {
+    for (std::size_t i = first; i <= last; ++i) {
+      const Pattern::Found found = pattern.find(part, i == 0 ? 0 : matches[i - 1].end);
+      if (found.begin != matches[i].begin || found.end != matches[i].end) return false;
+    }
+    return true;
+  };
+  constexpr std::size_t most_tries = 16;
+  for (std::size_t tries = 0; tries < most_tries && tries < matches.size(); ++tries) {
+    const std::size_t last = matches.size() - 1 - tries, cut = matches[last].end;
+    const std::string_view part = text.substr(0, cut);
+    if (cut < text.size() && has(part, last, last) && has(part, 0, last)) return cut;
+  }
+  return 0;
 }
 
 }  // namespace fourfold::data

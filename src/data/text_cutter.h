@@ -62,7 +62,9 @@ class TextCutter {
   const std::vector<CutStep>& steps() const { return steps_; }
   /// True if a letter and white space after it are never in one word, whatever stands around them.
   bool parts_letters_from_spaces() const;
-  /// A place above 0 that is a cut whatever follows, the last that the first step knows; else 0.
+  /// A place above 0 that is a cut whatever follows, and that leaves the words before it as they
+  /// are where the text ends there: one of the last that the first step knows; else 0. Cost: the
+  /// text is searched twice.
   std::size_t last_sure_cut(std::string_view text) const;
 
  private:

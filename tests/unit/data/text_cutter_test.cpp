@@ -107,6 +107,10 @@ TEST(TextCutter, a_sure_cut_does_not_depend_on_what_follows) {
   EXPECT_EQ(words.last_sure_cut("abc"), 0U);
   EXPECT_EQ(words.last_sure_cut("abc "), 3U);
   EXPECT_EQ(words.last_sure_cut("abc\xFF"), 0U);
+  // Before the last of several spaces, which would be one word with them if nothing followed.
+  const TextCutter spaces = cutter(expression(R"(\s+(?!\S)|\s|[a-z]+)"));
+  EXPECT_EQ(spaces.last_sure_cut("abc   d"), 5U);
+  EXPECT_EQ(spaces.last_sure_cut("a  "), 1U);
   EXPECT_EQ(cutter(expression("(?<=a)b|a")).last_sure_cut("ababab"), 0U);
   EXPECT_EQ(cutter(step(What::gpt2_words)).last_sure_cut("abc def"), 0U);
 }
