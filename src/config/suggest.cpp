@@ -173,6 +173,8 @@ constexpr auto other_values = std::to_array<OtherValue>({
     {"data.tokenizer", "bytes", "byte"},
     {"data.tokenizer", "spm", "sentencepiece"},
     {"data.tokenizer", "tiktoken", "gpt2"},
+    {"data.tokenizer", "hf", "hub"},
+    {"data.tokenizer", "huggingface", "hub"},
     {"data.format", "txt", "text"},
     {"data.format", "indexed", "megatron"},
     {"lr_schedule.kind", "wsd", "warmup_stable_decay"},

@@ -140,6 +140,11 @@ TEST_F(Interop, a_tokenizer_goes_with_its_model_and_trains_it_further) {
 TEST_F(Interop, a_tokenizer_comes_and_goes_as_tokenizer_json_alone) {
   write_byte_pairs(path("bpe"));
   const std::string files = "tests/unit/data/tokenizers/";
+  for (const char* kind : {"qwen", "llama2"}) {
+    std::filesystem::create_directories(path(kind));
+    write_file_atomic(path(format("{}/tokenizer.json", kind)),
+                      read_file(format("{}hub/{}.json", files, kind)));
+  }
   struct Case {
     std::string name, options, file;
   };
@@ -149,6 +154,9 @@ TEST_F(Interop, a_tokenizer_comes_and_goes_as_tokenizer_json_alone) {
             "tokenizer.model"},
            {"unigram", format("sentencepiece --set data.tokenizer_path={}unigram.model", files),
             "tokenizer.model"},
+           {"qwen", "hub --set data.tokenizer_path=" + path("qwen"), "fourfold_tokenizer.json"},
+           {"llama2", format("hub --set data.tokenizer_path={}/tokenizer.json", path("llama2")),
+            "fourfold_tokenizer.json"},
            {"char", "char", ""},
            {"byte", "byte", ""}}) {
     SCOPED_TRACE(c.name);

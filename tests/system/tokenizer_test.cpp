@@ -153,7 +153,7 @@ TEST_F(Tokenizers, files_that_are_none_end_with_their_code_and_one_message) {
       {train("sentencepiece"), 2, {"data.tokenizer_path", "train-tokenizer"}},
       {train("gpt2"), 2, {"data.tokenizer_path", "vocab.json and merges.txt"}},
       {train("byte", with_path("x")), 2, {"data.tokenizer_path is set", "leave"}},
-      {train("bpe"), 2, {"data.tokenizer", "char, byte, sentencepiece or gpt2"}},
+      {train("bpe"), 2, {"data.tokenizer", "char, byte, sentencepiece, gpt2 or hub"}},
       {model("none.model"), 3, {"none.model", "No such file"}},
       {model("no-merges"), 3, {"no-merges", "is a folder"}},
       {model("empty.model"), 3, {"empty.model", "0 unknown pieces", "train-tokenizer"}},
