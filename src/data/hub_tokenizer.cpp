@@ -148,19 +148,22 @@ class HubCuts {
   bool is_cut(std::string_view text, std::size_t at) const {
     if (how_ == How::not_at_all || is_joined(text, at)) return false;
     const bool is_space = text[at] == ' ';
+    const std::string_view left = text.substr(0, at);
     if (how_ == How::before_symbols)
-      return is_space && text[at - 1] != ' ' && !text.substr(0, at).ends_with(space_symbol) &&
-             parts_[static_cast<unsigned char>(text[at - 1])];
+      return is_space && left.back() != ' ' && !left.ends_with(space_symbol) &&
+             parts_[static_cast<unsigned char>(left.back())] &&
+             // White space on both sides may be one token's.
+             !(takes_spaces_ && ends_with(left, CharacterClass::space));
     return (is_space || (text[at] == '\n' && may_begin('\n'))) &&
-           ends_with_letter(text.substr(0, at));
+           ends_with(left, CharacterClass::letter);
   }
 
-  static bool ends_with_letter(std::string_view text) {
+  static bool ends_with(std::string_view text, CharacterClass kind) {
     std::size_t at = text.size() - 1;
     while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
     const auto found = first_code_point(text.substr(at));
     return found && found->num_bytes == text.size() - at &&
-           character_classes()[found->value] == CharacterClass::letter;
+           character_classes()[found->value] == kind;
   }
 
   How how_ = How::by_expression;

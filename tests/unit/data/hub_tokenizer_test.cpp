@@ -119,6 +119,20 @@ TEST(HubTokenizer, a_document_in_pieces_has_the_ids_of_the_whole) {
   }
 }
 
+TEST(HubTokenizer, a_document_is_not_cut_within_the_white_space_that_a_token_takes) {
+  Json file = parse_json(hub_file_text("mistral"), "t"), list = *file.find("added_tokens");
+  list.push(Json::object()
+                .set("id", std::ssize(file.find("model")->find("vocab")->members()))
+                .set("content", "<mask>")
+                .set("lstrip", true)
+                .set("special", true));
+  const ReadTokenizer read =
+      read_tokenizer_json(file.set("added_tokens", list).dump(), "tokenizer.json");
+  ASSERT_NE(read.tokenizer, nullptr) << read.reason;
+  EXPECT_EQ(read.tokenizer->last_cut("the fox\n\n  "), 3U);
+  EXPECT_EQ(load_hub_file("mistral")->last_cut("the fox\n\n  "), 9U);
+}
+
 TEST(HubTokenizer, every_byte_comes_back_and_bytes_that_are_no_text_have_tokens) {
   for (const std::string kind : hub_kinds) {
     SCOPED_TRACE(kind);
