@@ -14,12 +14,12 @@
 namespace fourfold::interop {
 
 struct Gpt2Options {
-  checkpoint::ElementType dtype = DType::f32;  // a floating type
-  bool untie = false;                          // writes the head of a tied model too
-  std::int64_t max_file_bytes = INT64_MAX;     // of tensors in a file
-  std::int64_t end_of_text = -1;               // id of the token; below 0: none
-  std::vector<std::int32_t> ends_of_text;      // all, where there are several
-  std::int64_t begin_of_text = -1;             // "; as `generate` begins without a prompt
+  checkpoint::ElementType dtype = DType::f32;   // a floating type
+  bool untie = false;                           // writes the head of a tied model too
+  std::int64_t max_file_bytes = INT64_MAX;      // of tensors in a file
+  std::int64_t end_of_text = -1;                // id of the token; below 0: none
+  std::vector<std::int32_t> ends_of_text = {};  // all, where there are several
+  std::int64_t begin_of_text = -1;              // "; as `generate` begins without a prompt
 };
 
 /// Writes what transformers' GPT2LMHeadModel.from_pretrained reads into a folder that is there:

@@ -120,14 +120,16 @@ TEST(StepsBeside, says_what_was_predicted_by_analogy_as_a_simulation_does) {
     return steps.result().value();
   };
   EXPECT_EQ(words_of(beside_of()).find('~'), std::string::npos);
-  EXPECT_TRUE(to_json(beside_of()).find("by_analogy")->items().empty());
+  const Json measured = to_json(beside_of());
+  EXPECT_TRUE(measured.find("by_analogy")->items().empty());
   predicted.by_analogy = {{"convolution", 3e-3}, {"attention", 2e-3}};
   const std::string words = words_of(beside_of());
   EXPECT_NE(words.find("predicted: ~0.080 ms a step"), std::string::npos) << words;
   EXPECT_NE(words.find("by analogy: " + simulate::analogy_text(predicted.by_analogy)),
             std::string::npos)
       << words;
-  const Json list = *to_json(beside_of()).find("by_analogy");
+  const Json guessed = to_json(beside_of());
+  const Json& list = *guessed.find("by_analogy");
   EXPECT_EQ(list.items().at(0).find("op")->as_string(), "convolution");
   EXPECT_EQ(list.items().at(1).find("seconds")->as_double(), 2e-3);
 }
