@@ -149,7 +149,7 @@ class Derivation {
   /// An op that takes any element sees state as it lies: it starts, updates or digests it.
   op::FactorChoice choose(const Node& node, const std::string& name, const op::FactorRule& rule) {
     op::FactorChoice choice(rule, mesh_);
-    const bool sees_state = plan::sees_state(node);
+    const bool sees_state = plan::sees_state(graph_, node);
     if (const auto chosen = layout_.ops.find(name); chosen != layout_.ops.end() && !sees_state) {
       follow(chosen->second, node, name, rule, choice);
       return choice;
@@ -363,8 +363,11 @@ std::vector<std::string> names_of_ops(const graph::Graph& graph) {
   return names;
 }
 
-bool sees_state(const Node& node) {
-  return op::takes_any_element(node.op) || node.phase == Phase::update;
+bool sees_state(const Graph& graph, const Node& node) {
+  if (node.phase == Phase::update) return true;
+  const auto is_state = [&](ValueId id) { return graph::is_persistent(graph.value(id).role); };
+  return op::takes_any_element(node.op) &&
+         (std::ranges::any_of(node.reads, is_state) || std::ranges::any_of(node.outputs, is_state));
 }
 
 FactorSizes factor_sizes(const Graph& graph, const Node& node) {

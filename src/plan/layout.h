@@ -61,7 +61,7 @@ struct Layout {
 std::vector<std::string> names_of_ops(const graph::Graph& graph);
 
 /// True for an op that sees state as it lies (it starts, updates or digests it): it has no choice.
-bool sees_state(const graph::Node& node);
+bool sees_state(const graph::Graph& graph, const graph::Node& node);
 /// The factors of a node's rule, or of its cut form, that may be cut, and their sizes.
 FactorSizes factor_sizes(const graph::Graph& graph, const graph::Node& node);
 

@@ -289,7 +289,7 @@ class LayoutReader {
       return problem(format("the model has no op that gives '{}'", name), meant(name, names), name);
     }
     const graph::Node& node = *place->second;
-    if (sees_state(node))
+    if (sees_state(train_, node))
       return problem(
           format("{} sees state as it lies: a choice of its own means nothing", op::name(node.op)),
           "change the lines of its parameters", name);

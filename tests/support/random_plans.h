@@ -169,7 +169,7 @@ class RandomPlans {
     const std::vector<std::string> names = plan::names_of_ops(train);
     for (std::size_t i = 0; i < train.nodes.size(); ++i) {
       const graph::Node& node = train.nodes[i];
-      if (plan::sees_state(node) || !chance(share)) continue;
+      if (plan::sees_state(train, node) || !chance(share)) continue;
       layout.ops[names[i]] = draw_cuts(train, node);
       for (const graph::ValueId id : node.outputs) draw_keep(train.value(id), layout);
     }
