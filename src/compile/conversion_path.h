@@ -18,6 +18,12 @@ enum class MoveKind : std::uint8_t {
   unpack
 };
 
+/// True if ranks send each other something.
+constexpr bool is_collective(MoveKind kind) {
+  return kind == MoveKind::all_reduce || kind == MoveKind::reduce_scatter ||
+         kind == MoveKind::all_gather || kind == MoveKind::all_to_all;
+}
+
 /// One change of state: of an all-reduce along all axes that it reduces, of the others along one.
 struct Conversion {
   MoveKind kind = MoveKind::all_reduce;

@@ -139,26 +139,18 @@ class Counter {
     const bool is_once = graph_.value(move.to).is_converted_once;
     if (is_once) is_once_a_step_[move.to.index()] = true;
     const double calls = is_once ? 1 : times(move.phase, move.purpose);
-    if (kind == MoveKind::slice || kind == MoveKind::copy || kind == MoveKind::pack ||
-        kind == MoveKind::unpack) {
+    if (!compile::is_collective(kind)) {
       demand_.other_bytes += calls * 2 * bytes(move.to);
       return;
     }
-    double ranks = 1;
-    for (const AxisId axis : move.conversion.axes)
-      ranks *= static_cast<double>(mesh_.axes[axis.index()].size);
-    // Padding goes along: what is gathered or scattered is as much as all members hold or get.
-    double payload = std::max(bytes(move.from), bytes(move.to));
-    if (kind == MoveKind::all_gather) payload = ranks * bytes(move.from);
-    if (kind == MoveKind::reduce_scatter) payload = ranks * bytes(move.to);
-    const double passes = kind == MoveKind::all_reduce ? 2 : 1;
+    const Sent once = sent_of(move.conversion, mesh_, bytes(move.from), bytes(move.to));
     exchanges_[{move.purpose, move.conversion.axes}].push_back({step_, &move});
     Sent& sent =
         demand_.sent[{move.purpose, kind, move.conversion.axes, graph_.value(move.from).label,
                       move.phase == Phase::update, is_hideable(move)}];
     sent.calls += calls;
-    sent.payload_bytes += calls * payload;
-    sent.sent_bytes += calls * passes * (ranks - 1) / ranks * payload;
+    sent.payload_bytes += calls * once.payload_bytes;
+    sent.sent_bytes += calls * once.sent_bytes;
     demand_.instructions += calls;
   }
 
@@ -363,6 +355,18 @@ class Counter {
 };
 
 }  // namespace
+
+Sent sent_of(const compile::Conversion& conversion, const Mesh& mesh, double from_bytes,
+             double to_bytes) {
+  double ranks = 1;
+  for (const AxisId axis : conversion.axes)
+    ranks *= static_cast<double>(mesh.axes[axis.index()].size);
+  double payload = std::max(from_bytes, to_bytes);
+  if (conversion.kind == MoveKind::all_gather) payload = ranks * from_bytes;
+  if (conversion.kind == MoveKind::reduce_scatter) payload = ranks * to_bytes;
+  const double passes = conversion.kind == MoveKind::all_reduce ? 2 : 1;
+  return {1, payload, passes * (ranks - 1) / ranks * payload};
+}
 
 Demand demand_of(const graph::Graph& train, const plan::Plan& plan) {
   const compile::CutGraph cut = compile::use_cut_forms(train, plan);

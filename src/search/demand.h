@@ -38,6 +38,11 @@ struct Sent {
   double sent_bytes = 0;     // by one rank of a ring
 };
 
+/// One collective that changes a tensor of a rank from so many bytes into so many. Padding goes
+/// along: what is gathered or scattered is as much as all members hold or get.
+Sent sent_of(const compile::Conversion& conversion, const Mesh& mesh, double from_bytes,
+             double to_bytes);
+
 /// Bytes of one rank.
 struct MemoryNeed {
   double parameters = 0;  // between steps
