@@ -159,9 +159,8 @@ struct GradientVisitor {
   };
   const T *x_BPC, *grad_BPC, *addend_BPC, *later_addend_BPC;  // the last two may be null
   T* x_grad_BPC;
-  NormOfPack<T> norm;  // with silu
+  NormOfPack<T> norm;  // without silu: gain and rstd alone
   MomentsGradientOfPack<T> moments;
-  OfPack<T> factor;
   float sum[1][pack_size<T>];
 
   template <class Part>
@@ -184,7 +183,7 @@ struct GradientVisitor {
         const float y = stored<T>(norm.apply(i, of.x[i]));
         y_grad = stored<T>(kernels::element(Math(), op::SiluGradient(), y, y_grad));
       }
-      float direct = stored<T>(y_grad * factor[i]);
+      float direct = stored<T>(y_grad * (norm.gain[i] * norm.rstd[i]));
       if (addend_BPC != nullptr) direct = stored<T>(__fadd_rn(of.addend[i], direct));
       x_grad[i] = stored<T>(__fadd_rn(direct, stored<T>(moments.gradient(i, of.x[i]))));
       if (later_addend_BPC != nullptr)
@@ -205,17 +204,24 @@ struct GradientOperands {
   float pixels;  // as the row says, of whole channels
 };
 
+/// For two blocks on a multiprocessor, of 128 registers a thread: with silu nvcc would take 160,
+/// and one block has few loads under way.
 template <class T, bool silu, bool has_biases>
-__global__ void __launch_bounds__(pixel_threads)
+__global__ void __launch_bounds__(pixel_threads, 2)
     make_gradient(PixelBlocks blocks, bool aligned, GradientOperands<T> of,
                   StretchNumbers numbers) {
   begin_kernel();
   const OwnPixels<T> own(blocks);
   GradientVisitor<T, silu, has_biases> visitor{
-      of.x_BPC, of.grad_BPC, of.addend_BPC, of.later_addend_BPC, of.x_grad_BPC, {}, {}, {}, {}};
-  if constexpr (silu)
-    visitor.norm =
-        NormOfPack<T>(of.statistics, of.gain_C, of.bias_C, own.sample, own.channel, own.count);
+      of.x_BPC,
+      of.grad_BPC,
+      of.addend_BPC,
+      of.later_addend_BPC,
+      of.x_grad_BPC,
+      NormOfPack<T>(of.statistics, of.gain_C, silu ? of.bias_C : nullptr, own.sample, own.channel,
+                    own.count),
+      {},
+      {}};
   of.statistics.for_channels(own.sample, own.channel, own.count, [&](int i, const float* group) {
     const std::int64_t channel = own.channel + i;
     const float* const moments = of.moments_CB2 + (channel * blocks.sizes.samples + own.sample) * 2;
@@ -223,7 +229,6 @@ __global__ void __launch_bounds__(pixel_threads)
     channel_moments_gradient(group, of.statistics_grad_BG2 + (group - of.statistics.statistics_BG2),
                              moments, of.statistics.groups.of_group, of.pixels, moments_grad);
     visitor.moments.set(i, moments, moments_grad, static_cast<float>(blocks.sizes.pixels));
-    visitor.factor[i] = to_float(of.gain_C[channel]) * group[1];
   });
   if (own.count > 0) go_over_pixels<2>(own, blocks, aligned, visitor);
   if constexpr (has_biases)
