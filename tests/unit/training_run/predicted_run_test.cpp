@@ -128,8 +128,8 @@ TEST(StepsBeside, says_what_was_predicted_by_analogy_as_a_simulation_does) {
   EXPECT_NE(words.find("by analogy: " + simulate::analogy_text(predicted.by_analogy)),
             std::string::npos)
       << words;
-  const Json guessed = to_json(beside_of());
-  const Json& list = *guessed.find("by_analogy");
+  const Json json = to_json(beside_of());
+  const Json& list = *json.find("by_analogy");
   EXPECT_EQ(list.items().at(0).find("op")->as_string(), "convolution");
   EXPECT_EQ(list.items().at(1).find("seconds")->as_double(), 2e-3);
 }
