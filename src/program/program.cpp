@@ -126,9 +126,9 @@ Shape Program::view_shape(const Slice& slice, DType dtype) const {
   const std::int64_t bytes = slice.bytes();
   const bool is_field = b.role == BufferRole::step_block || b.role == BufferRole::result_block;
   if (is_field && bytes == size_bytes(dtype)) return {};
-  if (shape.rank() > 0 && dtype == b.dtype && slice.rows == 1 &&
-      bytes % (b.size_bytes / shape[0]) == 0) {
-    shape[0] = bytes / (b.size_bytes / shape[0]);
+  const std::int64_t row = shape.rank() > 0 && shape[0] > 0 ? b.size_bytes / shape[0] : 0;
+  if (row > 0 && dtype == b.dtype && slice.rows == 1 && bytes % row == 0) {
+    shape[0] = bytes / row;
     return shape;
   }
   if (bytes == size_bytes(dtype)) return {};

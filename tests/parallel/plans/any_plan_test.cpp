@@ -145,6 +145,10 @@ TEST_F(AnyPlan, runs_and_computes_what_one_rank_does) {
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     const RandomPlan drawn = RandomPlans(seed).make();
     const std::string problem = problem_of(drawn);
+    if (const std::uint64_t tried = seed - first + 1; tried % 100 == 0) {
+      std::printf("%ju plans tried\n", std::uintmax_t{tried});
+      std::fflush(stdout);
+    }
     if (problem.empty()) {
       ++num_run;
       continue;
