@@ -51,9 +51,9 @@ TEST(VerifyLayout, the_last_blocks_may_be_padded) {
 Program share_of(std::int64_t rank) {
   Builder b = line();
   b.buffer("whole", {2, 7}, activation);
-  b.blocked("packed", {2, 7}, activation, {}, 2, "y");
+  b.blocked("packed", {2, 7}, activation, {}, 1, "y");
   b.buffer("block", {2, 7}, activation, {"", "y"});
-  b.blocked("gathered", {2, 7}, activation, {}, 2, "y");
+  b.blocked("gathered", {2, 7}, activation, {}, 1, "y");
   b.buffer("all", {2, 7}, output);
   b.task(TaskKind::forward);
   b.op("math", op::Fill{1, {2, 7}}, {"whole"});
