@@ -69,8 +69,8 @@ TEST(VerifyLayout, a_copy_of_this_ranks_share_of_a_blocked_buffer_is_sound) {
 }
 TEST(VerifyLayout, a_copy_of_another_ranks_share_is_a_fault) {
   const Program program = share_of(1);
-  expect_fault(program, "part", find_instruction(program, "copy"),
-               "block is neither all of packed nor this rank's block of it");
+  expect_fault(program, "layout", find_instruction(program, "copy"),
+               "packed and block have different orders in memory");
 }
 
 TEST(VerifyLayout, a_pack_left_out_is_a_fault) {
