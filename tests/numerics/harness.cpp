@@ -519,7 +519,8 @@ std::vector<Backend> backends_of(const op::Op& op) {
         for (const std::string& library : kernels::cpu::contract_libraries(dtype))
           backends.push_back({library, dtype, threads});
     }
-  } else if (op::work_class(op) == op::WorkClass::product && !op::product_of(op)) {
+  } else if (op::work_class(op) == op::WorkClass::product &&
+             !std::holds_alternative<op::Fused>(op)) {
     for (const int threads : {1, 2}) {
       backends.push_back({"onednn", DType::f32, threads});
       backends.push_back({"onednn", DType::bf16, threads});

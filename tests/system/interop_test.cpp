@@ -143,7 +143,7 @@ TEST_F(Interop, a_tokenizer_comes_and_goes_as_tokenizer_json_alone) {
   for (const char* kind : {"qwen", "llama2"}) {
     std::filesystem::create_directories(path(kind));
     write_file_atomic(path(format("{}/tokenizer.json", kind)),
-                      read_file(format("{}hub/{}.json", files, kind)));
+                      read_file(format("{}/{}hub/{}.json", FOURFOLD_SOURCE_DIR, files, kind)));
   }
   struct Case {
     std::string name, options, file;
