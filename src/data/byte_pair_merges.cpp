@@ -61,6 +61,33 @@ class TokenList {
   std::vector<Node> nodes_;
 };
 
+/// The pairs of a list that may be merged: that of the least rank first, of equal ones the first in
+/// the list. `find` gives the merge of two ids, or null.
+template <class Find>
+class PairQueue {
+ public:
+  PairQueue(const TokenList& list, std::size_t size, Find find)
+      : list_(list), find_(std::move(find)) {
+    for (std::size_t at = 0; at < size; ++at) consider(at);
+  }
+
+  bool empty() const { return queue_.empty(); }
+  const Candidate& top() const { return queue_.top(); }
+  void pop() { queue_.pop(); }
+
+  /// The pair that begins at a place, if there is one.
+  void consider(std::size_t at) {
+    if (at == nowhere || list_.next(at) == nowhere) return;
+    if (const auto* entry = find_(list_.id(at), list_.id(list_.next(at))))
+      queue_.push({entry->rank, entry->left, entry->right, at});
+  }
+
+ private:
+  const TokenList& list_;
+  Find find_;
+  std::priority_queue<Candidate> queue_;
+};
+
 }  // namespace
 
 BytePairMerges::BytePairMerges(std::span<const BytePairMerge> merges) {
@@ -116,13 +143,10 @@ void BytePairMerges::apply_short(std::vector<std::int32_t>& ids) const {
 
 void BytePairMerges::apply_long(std::vector<std::int32_t>& ids) const {
   TokenList list(ids);
-  std::priority_queue<Candidate> queue;
-  const auto consider = [&](std::size_t at) {
-    if (at == nowhere || list.next(at) == nowhere) return;
-    const Entry& entry = find(list.id(at), list.id(list.next(at)));
-    if (entry.rank != none) queue.push({entry.rank, entry.left, entry.right, at});
-  };
-  for (std::size_t at = 0; at < ids.size(); ++at) consider(at);
+  PairQueue queue(list, ids.size(), [this](std::int32_t left, std::int32_t right) {
+    const Entry& entry = find(left, right);
+    return entry.rank == none ? nullptr : &entry;
+  });
   std::vector<std::size_t> merged;
   while (!queue.empty()) {
     // A pair is merged everywhere before the pairs that this makes are looked at.
@@ -135,8 +159,8 @@ void BytePairMerges::apply_long(std::vector<std::int32_t>& ids) const {
       merged.push_back(top.at);
     }
     for (const std::size_t at : merged) {
-      consider(list.previous(at));
-      consider(at);
+      queue.consider(list.previous(at));
+      queue.consider(at);
     }
   }
   list.copy_to(ids);
@@ -168,20 +192,17 @@ void BytePairMerges::apply_short_in_order(std::vector<std::int32_t>& ids) const 
 
 void BytePairMerges::apply_long_in_order(std::vector<std::int32_t>& ids) const {
   TokenList list(ids);
-  std::priority_queue<Candidate> queue;
-  const auto consider = [&](std::size_t at) {
-    if (at == nowhere || list.next(at) == nowhere) return;
-    const Entry& entry = find(list.id(at), list.id(list.next(at)));
-    if (entry.rank != none) queue.push({entry.rank, entry.left, entry.right, at});
-  };
-  for (std::size_t at = 0; at < ids.size(); ++at) consider(at);
+  PairQueue queue(list, ids.size(), [this](std::int32_t left, std::int32_t right) {
+    const Entry& entry = find(left, right);
+    return entry.rank == none ? nullptr : &entry;
+  });
   while (!queue.empty()) {
     const Candidate top = queue.top();
     queue.pop();
     if (!list.is_pair(top)) continue;
     list.join(top.at, find(top.left, top.right).result);
-    consider(list.previous(top.at));
-    consider(top.at);
+    queue.consider(list.previous(top.at));
+    queue.consider(top.at);
   }
   list.copy_to(ids);
 }

@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "base/text.h"
 #include "op/rule.h"
+#include "plan/pin_spec.h"
 
 namespace fourfold::plan {
 namespace {
@@ -295,24 +296,9 @@ class LayoutReader {
           "change the lines of its parameters", name);
     FactorAxes chosen;
     if (body != "whole")
-      for (const std::string& clause : clauses_of(body))
+      for (const std::string& clause : split_clauses(body))
         if (!read_factor(trim(clause), node, chosen)) return;
     layout_.ops[name] = std::move(chosen);
-  }
-
-  /// The texts between commas that stand outside of parentheses.
-  static std::vector<std::string> clauses_of(std::string_view body) {
-    std::vector<std::string> clauses(1);
-    bool is_inside = false;
-    for (const char letter : body) {
-      if (letter == '(') is_inside = true;
-      if (letter == ')') is_inside = false;
-      if (letter == ',' && !is_inside)
-        clauses.emplace_back();
-      else
-        clauses.back() += letter;
-    }
-    return clauses;
   }
 
   /// "k (x,y)".

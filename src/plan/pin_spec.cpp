@@ -9,21 +9,6 @@
 namespace fourfold::plan {
 namespace {
 
-/// The texts between commas that stand outside of parentheses.
-std::vector<std::string> split_dims(std::string_view text) {
-  std::vector<std::string> dims(1);
-  bool is_inside = false;
-  for (const char letter : text) {
-    if (letter == '(') is_inside = true;
-    if (letter == ')') is_inside = false;
-    if (letter == ',' && !is_inside)
-      dims.emplace_back();
-    else
-      dims.back() += letter;
-  }
-  return dims;
-}
-
 std::string_view trimmed(std::string_view text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
   while (text.ends_with(' ')) text.remove_suffix(1);
@@ -51,12 +36,26 @@ std::optional<PinnedDim> parse_dim(std::string_view text) {
 
 }  // namespace
 
+std::vector<std::string> split_clauses(std::string_view text) {
+  std::vector<std::string> clauses(1);
+  bool is_inside = false;
+  for (const char letter : text) {
+    if (letter == '(') is_inside = true;
+    if (letter == ')') is_inside = false;
+    if (letter == ',' && !is_inside)
+      clauses.emplace_back();
+    else
+      clauses.back() += letter;
+  }
+  return clauses;
+}
+
 std::optional<std::vector<PinnedDim>> parse_pinned(std::string_view text) {
   text = trimmed(text);
   if (text.size() < 2 || !text.starts_with('[') || !text.ends_with(']')) return std::nullopt;
   std::vector<PinnedDim> dims;
   std::vector<std::string> seen;
-  for (const std::string& word : split_dims(text.substr(1, text.size() - 2))) {
+  for (const std::string& word : split_clauses(text.substr(1, text.size() - 2))) {
     const auto dim = parse_dim(trimmed(word));
     if (!dim) return std::nullopt;
     for (const std::string& axis : dim->axes) {

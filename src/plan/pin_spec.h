@@ -27,6 +27,9 @@ struct Pin {
 std::optional<std::vector<PinnedDim>> parse_pinned(std::string_view text);
 std::string to_string(const std::vector<PinnedDim>& dims);
 
+/// The texts between commas that stand outside of parentheses.
+std::vector<std::string> split_clauses(std::string_view text);
+
 /// True if the pattern is one of the name.
 bool matches(std::string_view pattern, std::string_view name);
 
