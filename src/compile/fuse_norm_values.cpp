@@ -149,7 +149,7 @@ class SiluRepeater : private Neighbours {
     return true;
   }
 
-  /// A whole buffer like that of the slice; the same one for the slices of all micro-batches.
+  /// The same place in a buffer of its own, which all micro-batches have in common.
   Slice copy_of(const Slice& slice) {
     const auto [copy, is_new] =
         copies_.try_emplace(slice.buffer, BufferId(program_.buffers.size()));

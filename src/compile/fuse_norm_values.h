@@ -1,6 +1,6 @@
-// Which values norms over groups of channels make and keep, as their chains want them: what two
-// norms want of one tensor is made once, and what two chains want of one gradient is made in both.
-// Not the chains (fuse_norms.h).
+// Two passes that prepare programs for the chains of norms over groups of channels: two norms of
+// one tensor share its moments, and two chains that read one gradient make it each for itself. Not
+// the chains (fuse_norms.h).
 #pragma once
 
 #include "program/program.h"

@@ -183,8 +183,8 @@ class Inserter {
     return to;
   }
 
-  /// What is converted: a copy where it would be reduced in its place, and others read the sum that
-  /// it is a part of.
+  /// The value that a conversion begins with. An all-reduce works in place: where others read the
+  /// terms, it begins with a copy of them.
   ValueId source_of(ValueId from, ValueId id, const Sharding& wanted) {
     if (!stays_partial_[id.index()]) return from;
     const std::vector<Conversion> path = conversion_path(kept(id), wanted);
@@ -335,7 +335,7 @@ class Inserter {
   ValueId convert(ValueId id, const Sharding& from, const Sharding& to, Purpose purpose,
                   std::optional<ValueId> target, std::optional<ValueId> sum) {
     std::vector<Conversion> path = conversion_path(from, to);
-    // What is reduced in its place is added to the sum from there.
+    // An all-reduce leaves its result in place, and a copy adds the result to the sum.
     if (sum && (path.empty() || path.back().kind == MoveKind::all_reduce))
       path.push_back(copy_in(to));
     std::size_t last_move = path.size();  // all-reduces after it work in place

@@ -172,7 +172,8 @@ class Lowering {
   std::size_t end_of_stretch(const std::vector<std::size_t>& steps, std::size_t begin) const {
     const auto is_exchange = [&](std::size_t i) {
       const auto* move = std::get_if<Move>(&graph_.steps[steps[i]]);
-      return move != nullptr && move->purpose == Purpose::activations && is_collective(*move);
+      return move != nullptr && move->purpose == Purpose::activations &&
+             is_collective(move->conversion.kind);
     };
     std::size_t end = begin;
     while (end < steps.size() && !is_exchange(end)) ++end;
@@ -229,7 +230,8 @@ class Lowering {
   void add_groups() {
     std::set<Line> lines;
     for (const Step& step : graph_.steps)
-      if (const auto* move = std::get_if<Move>(&step); move != nullptr && is_collective(*move))
+      if (const auto* move = std::get_if<Move>(&step);
+          move != nullptr && is_collective(move->conversion.kind))
         lines.insert(line_of(*move));
     for (const Line& line : lines) {
       program::Group group{{}, graph_.mesh, line.first, {}};
@@ -241,12 +243,6 @@ class Lowering {
       program_.streams.push_back(group.name);
       program_.groups.push_back(std::move(group));
     }
-  }
-
-  static bool is_collective(const Move& move) {
-    const MoveKind kind = move.conversion.kind;
-    return kind != MoveKind::slice && kind != MoveKind::copy && kind != MoveKind::pack &&
-           kind != MoveKind::unpack;
   }
 
   Shape local_shape(std::size_t value) const {
@@ -392,7 +388,7 @@ class Lowering {
     const bool starts_sum = move.sum && starts(*move.sum);
     const bool becomes_sum = starts_sum && !is_rounded(move);
     const ValueId to = becomes_sum ? *move.sum : move.to;
-    const bool is_made = to != move.from || is_collective(move);
+    const bool is_made = to != move.from || is_collective(move.conversion.kind);
     if (is_made) program_.instructions.push_back(instruction_of(move, slice(move.from), slice(to)));
     if (!move.sum || becomes_sum) return;
     const StreamId stream = is_made ? program_.instructions.back().stream : math_stream;

@@ -53,7 +53,8 @@ class Carrier {
   }
 
  private:
-  /// How a row sees what it reads: as its op was to see that, or as it is kept in between.
+  /// The sharding in which a row reads a value: that of the op in whose place it stands, or, for a
+  /// value between its rows, that in which the value is kept.
   const Sharding& seen(ValueId id, std::size_t origin) const {
     const Node& op = source_.nodes[origin];
     for (std::size_t i = 0; i < op.reads.size(); ++i)

@@ -16,7 +16,7 @@ bool is_space(char32_t code_point) {
   return character_classes()[code_point] == CharacterClass::space;
 }
 
-/// Where the white space at the end of a text begins, but not before `least`.
+/// The place where the white space at the end of a text begins; `least` where that is earlier.
 std::size_t begin_of_last_space(std::string_view text, std::size_t least) {
   std::size_t begin = text.size();
   while (begin > least) {

@@ -61,8 +61,8 @@ class TokenList {
   std::vector<Node> nodes_;
 };
 
-/// The pairs of a list that may be merged: that of the least rank first, of equal ones the first in
-/// the list. `find` gives the merge of two ids, or null.
+/// A queue of the pairs of a list that may be merged. The pair of least rank comes first, and pairs
+/// of one rank come in the order of the list. `find` gives the merge of two ids, or null.
 template <class Find>
 class PairQueue {
  public:

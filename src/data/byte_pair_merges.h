@@ -23,9 +23,9 @@ class BytePairMerges {
   /// everywhere from left to right (Sennrich, Haddow, Birch 2016). Cost: n log n.
   void apply(std::vector<std::int32_t>& ids) const;
 
-  /// Merges one pair at a time: of those of lowest rank the first, as the tokenizers of Hugging
-  /// Face do. The same tokens as `apply` gives, unless a pair that a merge makes has a lower rank
-  /// than that merge. Cost: n log n.
+  /// Merges one pair at a time, the first of the pairs of lowest rank, as the tokenizers of Hugging
+  /// Face do. The tokens are those of `apply`, unless a merge makes a pair of a lower rank than its
+  /// own. Cost: n log n.
   void apply_in_order(std::vector<std::int32_t>& ids) const;
 
  private:

@@ -73,7 +73,7 @@ class HubReading {
     file_.num_words = std::ssize(file_.tokens);
   }
 
-  /// Names a token; ids between others may stay without one for now.
+  /// Gives an id its token. Ids that no token has yet are looked for when all parts are read.
   void put(std::int64_t id, const std::string& text, std::string_view part) {
     constexpr std::int64_t most_ids = std::int64_t{1} << 24;  // a hundred times what models have
     if (id < 0 || id >= most_ids)

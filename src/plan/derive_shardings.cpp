@@ -33,14 +33,6 @@ bool cuts_axis(const Sharding& sharding, AxisId axis) {
   });
 }
 
-/// No dim has cuts, or all have a list of them: the form in which shardings are compared.
-Sharding normal(Sharding sharding) {
-  if (std::all_of(sharding.dims.begin(), sharding.dims.end(),
-                  [](const Cuts& cuts) { return cuts.empty(); }))
-    sharding.dims.clear();
-  return sharding;
-}
-
 void drop_partial(Sharding& sharding, AxisId axis) {
   std::erase_if(sharding.partial, [&](const op::Partial& partial) { return partial.axis == axis; });
 }
@@ -182,7 +174,7 @@ class Derivation {
       if (const ValueId id = operand(node, i);
           graph_.value(id).role == ValueRole::cache && known_[id.index()])
         choice.follow(i, result_.values[id.index()]);
-    const FactorSizes sizes = factor_sizes(graph_, node);
+    const op::FactorSizes sizes = factor_sizes(graph_, node);
     for (const auto& [factor, axes] : chosen) {
       std::int64_t ranks = 1;
       for (const AxisId axis : axes) ranks *= mesh_.axes[axis.index()].size;
@@ -329,6 +321,11 @@ class Derivation {
 
 }  // namespace
 
+Sharding normal(Sharding sharding) {
+  if (std::ranges::all_of(sharding.dims, &Cuts::empty)) sharding.dims.clear();
+  return sharding;
+}
+
 void put_on(NodeShardings& node, MeshId mesh) {
   for (auto* list : {&node.reads, &node.outputs})
     for (Sharding& sharding : *list) sharding.mesh = mesh;
@@ -365,14 +362,17 @@ std::vector<std::string> names_of_ops(const graph::Graph& graph) {
 
 bool sees_state(const Graph& graph, const Node& node) {
   if (node.phase == Phase::update) return true;
-  const auto is_state = [&](ValueId id) { return graph::is_persistent(graph.value(id).role); };
+  const auto is_state = [&](ValueId id) {
+    const ValueRole role = graph.value(id).role;
+    return graph::is_persistent(role) || role == ValueRole::gradient;
+  };
   return op::takes_any_element(node.op) &&
          (std::ranges::any_of(node.reads, is_state) || std::ranges::any_of(node.outputs, is_state));
 }
 
-FactorSizes factor_sizes(const Graph& graph, const Node& node) {
+op::FactorSizes factor_sizes(const Graph& graph, const Node& node) {
   const op::FactorRule rule = op::factors(node.op, graph.shapes(node.reads)).of_any_form();
-  FactorSizes sizes;
+  op::FactorSizes sizes;
   for (std::size_t i = 0; i < rule.operands.size(); ++i) {
     const ValueId id = i < node.reads.size() ? node.reads[i] : node.outputs[i - node.reads.size()];
     for (std::size_t dim = 0; dim < rule.operands[i].size(); ++dim)

@@ -22,6 +22,9 @@ struct NodeShardings {
   bool operator==(const NodeShardings&) const = default;
 };
 
+/// The form in which shardings are compared: no dim has cuts, or all have a list of them.
+op::Sharding normal(op::Sharding sharding);
+
 /// Names the mesh in all of them, where they are derived without one.
 void put_on(NodeShardings& node, MeshId mesh);
 

@@ -44,7 +44,6 @@ struct Keep {
 
 /// Which axes cut the factors of an op's rule, outermost first; those that are not named are whole.
 using FactorAxes = std::map<char, std::vector<AxisId>>;
-using FactorSizes = std::map<char, std::int64_t>;
 
 struct Layout {
   std::vector<AxisId> samples;  // which cut the first dim of what is fed, outermost first
@@ -63,7 +62,7 @@ std::vector<std::string> names_of_ops(const graph::Graph& graph);
 /// True for an op that sees state as it lies (it starts, updates or digests it): it has no choice.
 bool sees_state(const graph::Graph& graph, const graph::Node& node);
 /// The factors of a node's rule, or of its cut form, that may be cut, and their sizes.
-FactorSizes factor_sizes(const graph::Graph& graph, const graph::Node& node);
+op::FactorSizes factor_sizes(const graph::Graph& graph, const graph::Node& node);
 
 /// Options of the strategies.
 struct LayoutOptions {

@@ -21,12 +21,6 @@ using graph::ValueId;
 using graph::ValueRole;
 using op::Sharding;
 
-/// No dim has cuts, or all have a list of them: the form in which shardings are compared.
-Sharding normal(Sharding sharding) {
-  if (std::ranges::all_of(sharding.dims, &op::Cuts::empty)) sharding.dims.clear();
-  return sharding;
-}
-
 Sharding reduced(Sharding sharding) {
   sharding.partial.clear();
   return sharding;
@@ -131,7 +125,7 @@ bool LayoutProblem::is_chosen(ValueId id) const {
 }
 
 std::size_t LayoutProblem::index_of(ValueId id, Sharding sharding) {
-  sharding = normal(std::move(sharding));
+  sharding = plan::normal(std::move(sharding));
   sharding.mesh = train_.mesh;
   std::vector<Sharding>& all = shardings_[id.index()].all;
   const auto place = std::ranges::find(all, sharding);
@@ -182,7 +176,7 @@ void LayoutProblem::add_way(std::size_t node, const op::FactorRule& rule,
   if (!given.problem.empty()) return;
   shardings.outputs = std::move(given.outputs);
   for (auto* list : {&shardings.reads, &shardings.outputs})
-    for (Sharding& sharding : *list) sharding = normal(std::move(sharding));
+    for (Sharding& sharding : *list) sharding = plan::normal(std::move(sharding));
   plan::put_on(shardings, train_.mesh);
   Way way{axes, {}, seconds_of(node, shardings)};
   for (std::size_t i = 0; i < rule.operands.size(); ++i) {

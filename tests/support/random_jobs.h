@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <numeric>
 #include <optional>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/format.h"
+#include "support/chance.h"
 
 namespace fourfold::test {
 
@@ -23,9 +23,9 @@ struct RandomJob {
   std::vector<std::string> first, second;
 };
 
-class RandomJobs {
+class RandomJobs : Chance {
  public:
-  explicit RandomJobs(std::uint64_t seed) : random_(seed) { job_.seed = seed; }
+  explicit RandomJobs(std::uint64_t seed) : Chance(seed) { job_.seed = seed; }
 
   RandomJob make() {
     const std::vector<std::string> kinds = {"gpt", "gpt", "gpt", "unet", "unet", "vgg"};
@@ -60,12 +60,6 @@ class RandomJobs {
   Number number(Number least, Number most) {
     return least + static_cast<Number>(random_() % static_cast<std::uint64_t>(most - least + 1));
   }
-  bool chance(double share) { return static_cast<double>(random_() % 10000) < share * 10000; }
-  template <class T>
-  T pick(const std::vector<T>& list) {
-    return list[static_cast<std::size_t>(number(0, std::ssize(list) - 1))];
-  }
-
   std::string gpt() {
     blocks_ = number(1, 9);
     const Number heads = pick<Number>({4, 6, 8}), of_head = pick<Number>({2, 4, 8});
@@ -212,7 +206,6 @@ class RandomJobs {
     if (chance(0.25)) sets.emplace_back("parallel.overlap.weight_gradients=true");
   }
 
-  std::mt19937_64 random_;
   RandomJob job_;
   std::string kind_;
   Number batch_ = 8, blocks_ = 1, width_ = 8;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <random>
 #include <string>
 #include <variant>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "base/format.h"
 #include "plan/make_mesh.h"
 #include "plan/plan.h"
+#include "support/chance.h"
 #include "support/job_setup.h"
 
 namespace fourfold::test {
@@ -25,9 +25,9 @@ struct RandomPlan {
   plan::Checkpointing checkpointing;
 };
 
-class RandomPlans {
+class RandomPlans : Chance {
  public:
-  explicit RandomPlans(std::uint64_t seed) : random_(seed) {}
+  explicit RandomPlans(std::uint64_t seed) : Chance(seed) {}
 
   RandomPlan make() {
     RandomPlan drawn;
@@ -51,12 +51,6 @@ class RandomPlans {
 
  private:
   using Number = std::int64_t;
-
-  bool chance(double share) { return static_cast<double>(random_() % 10000) < share * 10000; }
-  template <class T>
-  T pick(const std::vector<T>& list) {
-    return list[random_() % list.size()];
-  }
 
   /// Returns whether an axis has three ranks.
   bool draw_grid(plan::Grid& grid) {
@@ -176,7 +170,7 @@ class RandomPlans {
   }
 
   plan::FactorAxes draw_cuts(const graph::Graph& train, const graph::Node& node) {
-    plan::FactorSizes sizes = plan::factor_sizes(train, node);  // of what is left of each
+    op::FactorSizes sizes = plan::factor_sizes(train, node);  // of what is left of each
     plan::FactorAxes cuts;
     for (const AxisId axis : shuffled_axes()) {
       std::vector<char> fitting;
@@ -206,7 +200,6 @@ class RandomPlans {
     layout.activations[value.name] = keep;
   }
 
-  std::mt19937_64 random_;
   Mesh mesh_;
 };
 

@@ -4,13 +4,13 @@
 #include <array>
 #include <numeric>
 #include <optional>
-#include <random>
 #include <variant>
 #include <vector>
 
 #include "base/format.h"
 #include "graph/update.h"
 #include "model/model.h"
+#include "support/chance.h"
 #include "support/layouts.h"
 
 namespace fourfold::test {
@@ -18,9 +18,9 @@ namespace {
 
 using namespace layouts;
 
-class JobMaker {
+class JobMaker : Chance {
  public:
-  JobMaker(std::uint64_t seed, const DrawLimits& limits) : random_(seed), limits_(limits) {}
+  JobMaker(std::uint64_t seed, const DrawLimits& limits) : Chance(seed), limits_(limits) {}
 
   /// Nothing where the draw has no plan.
   std::optional<DrawnJob> make() {
@@ -47,12 +47,6 @@ class JobMaker {
 
  private:
   using Number = std::int64_t;
-
-  bool chance(double share) { return static_cast<double>(random_() % 10000) < share * 10000; }
-  template <class T>
-  T pick(const std::vector<T>& list) {
-    return list[random_() % list.size()];
-  }
 
   /// A value of each factor, in an order by chance. Each factor has the usual value in some of the
   /// jobs that leave it open, so that few choices meet as well as many.
@@ -156,7 +150,6 @@ class JobMaker {
     unet.diffusion.sampling.eta = pick<double>({0, 0.5});
   }
 
-  std::mt19937_64 random_;
   DrawLimits limits_;
 };
 
