@@ -207,7 +207,7 @@ TEST(ChosenLayouts, of_72_layers_are_found_as_those_of_few_are) {
   wanted.setup.plan.seq_length = 512;
   const Searched searched(wanted);
   ASSERT_TRUE(searched.chosen.has_value());
-  EXPECT_EQ(searched.chosen->solution.statistics.width, 5U);
+  EXPECT_LE(searched.chosen->solution.statistics.width, 8U);
   EXPECT_EQ(searched.chosen->layout.ops.at("blocks.70.mlp.up"),
             searched.chosen->layout.ops.at("blocks.1.mlp.up"));
 }
