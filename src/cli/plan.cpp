@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/format.h"
 #include "base/styled_text.h"
 #include "cli/commands.h"
@@ -9,6 +10,7 @@
 #include "config/changes.h"
 #include "config/number.h"
 #include "job/config_source.h"
+#include "job/given_layout.h"
 #include "job/job.h"
 #include "job/plan_report.h"
 #include "job/prove_meetings.h"
@@ -51,6 +53,11 @@ std::optional<std::int64_t> tokens_of(const std::string& text) {
   return *number;
 }
 
+void write_layout(const std::string& file, const std::string& layout) {
+  write_file_atomic(file, layout);
+  screen::print("layout: %s (use it with --set parallel.layout=%s)\n", file.c_str(), file.c_str());
+}
+
 void plan_on_machine(const PlanArguments& arguments) {
   constexpr std::int64_t usual_top = 10;
   const std::optional<std::int64_t> tokens = tokens_of(arguments.tokens);
@@ -73,6 +80,8 @@ void plan_on_machine(const PlanArguments& arguments) {
   else
     text = job::ranking_text(ranking, top, cost);
   screen::print("%s", text.c_str());
+  if (!arguments.output.empty())
+    write_layout(arguments.output, job::layout_text(job::planned_first(ranking)));
 }
 
 void solve_problem(const PlanArguments& arguments) {
@@ -101,6 +110,7 @@ void plan(const PlanArguments& arguments) {
        {without_styles(screen::to_text(job::summary_rows(job))), job::parameter_table(job),
         job::memory_table(job), job::traffic_table(job), job::program_table(job)})
     screen::print("%s\n", section.c_str());
+  if (!arguments.output.empty()) write_layout(arguments.output, job::layout_text(job));
   const std::string switches = job::switch_table(std::move(job));
   if (!switches.empty()) screen::print("%s\n", switches.c_str());
 }

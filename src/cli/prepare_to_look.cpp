@@ -18,7 +18,7 @@ template <class Make>
 auto settle_to_look(const config::Config& config, std::optional<std::int64_t> ranks,
                     const std::string& machine, Make&& make) {
   const config::Config with_model = config::with_model(config, job::model_of(config, nullptr));
-  if (!config.open_axes.are_planned()) return make(job::settle(with_model, {.ranks = ranks}));
+  if (!config.leaves_plan_open()) return make(job::settle(with_model, {.ranks = ranks}));
   const config::Config asked =
       machine.empty() ? with_model : config::with_machine(with_model, machine);
   job::RanksThere there = job::ranks_of_this_host(config);
@@ -44,11 +44,12 @@ program::Job specify_to_look(const config::Config& config, std::optional<std::in
 }
 
 void refuse_open_grid(const config::Config& config) {
-  if (config.open_axes.are_planned())
+  if (config.leaves_plan_open())
     throw UserError(ExitCode::bad_config,
-                    "parallel.tensor = auto and parallel.pipeline.stages = auto are settled by "
-                    "train, plan, program, verify and simulate; give numbers here, as `fourfold "
-                    "plan` prints them");
+                    "auto of parallel.tensor, parallel.pipeline.stages and parallel.strategy is "
+                    "settled by train, plan, program, verify and simulate; give numbers here, as "
+                    "`fourfold plan` prints them, and the file of `fourfold plan -o FILE` as "
+                    "parallel.layout");
 }
 
 }  // namespace fourfold::cli

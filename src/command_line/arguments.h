@@ -146,6 +146,7 @@ struct PlanArguments {
   std::optional<std::int64_t> simulated;  // so many of the best; none: as many as are shown
   std::vector<std::int64_t> explain;      // two places of the list; empty: the list
   std::string format = "text";            // or "json"
+  std::string output;                     // a file for the layout; empty: none
   std::string problem;                    // a file that is solved in place of all else; empty: none
   std::string solver = "elimination";     // of solve::solvers()
 };

@@ -95,6 +95,9 @@ void add_plan(CLI::App& app, Commands& commands) {
                   "With --machine or --problem: text, or json in seconds and bytes")
       ->check(one_of({"text", "json"}))
       ->capture_default_str();
+  sub->add_option("-o,--output", arguments.output,
+                  "Write the layout to this file, for parallel.layout; with --machine that of plan "
+                  "1");
   auto* problem = sub->add_option("--problem", arguments.problem,
                                   "Solve this assignment problem instead: a JSON file of nodes "
                                   "and edges with their costs");

@@ -12,15 +12,16 @@ namespace fourfold::config {
 namespace {
 
 /// The keys that a choice of the planner settles.
-constexpr std::array<std::string_view, 9> grid_keys_chosen = {"parallel.tensor.x",
-                                                              "parallel.tensor.y",
-                                                              "parallel.tensor.z",
-                                                              "parallel.data",
-                                                              "parallel.order",
-                                                              "parallel.pipeline.stages",
-                                                              "parallel.pipeline.schedule",
-                                                              "parallel.pipeline.blocks",
-                                                              "parallel.pipeline.meshes"};
+constexpr std::array<std::string_view, 10> grid_keys_chosen = {"parallel.strategy",
+                                                               "parallel.tensor.x",
+                                                               "parallel.tensor.y",
+                                                               "parallel.tensor.z",
+                                                               "parallel.data",
+                                                               "parallel.order",
+                                                               "parallel.pipeline.stages",
+                                                               "parallel.pipeline.schedule",
+                                                               "parallel.pipeline.blocks",
+                                                               "parallel.pipeline.meshes"};
 
 void store_all(const std::string& path, const YamlNode& node, Config& config) {
   if (const Key* key = find_key(path)) {
@@ -48,7 +49,9 @@ Config with_choice(const Config& config, const GridChoice& choice) {
     pipeline.layers = choice.layers;
   }
   result.open_axes = {};
-  return result;
+  if (config.plan.strategy != plan::Strategy::searched) return result;
+  result.plan.strategy = choice.strategy;
+  return choice.layout ? with_layout(result, *choice.layout) : result;
 }
 
 Config with_least_grid(const Config& config) {
@@ -103,8 +106,16 @@ Config with_stages(const Config& config, const plan::Grid& grid, std::int64_t st
 Config with_plan(const Config& config, const plan::PlanSpec& plan) {
   Config result = config;
   result.plan = plan;
+  result.layout = plan.layout ? plan.layout->name : "";
   result.micro_batch_size = plan.micro_batch_size;  // of a smaller batch too
   result.open_axes = {};
+  return result;
+}
+
+Config with_layout(const Config& config, const plan::GivenLayout& layout) {
+  Config result = config;
+  result.layout = layout.name;
+  result.plan.layout = layout;
   return result;
 }
 

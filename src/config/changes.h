@@ -11,16 +11,20 @@
 
 namespace fourfold::config {
 
-/// The planner chooses this where the grid or the stages are open.
+/// The planner chooses this where the grid, the stages or the layout are open.
 struct GridChoice {
   plan::Grid grid;          // of each stage, or the first one
   std::int64_t stages = 1;  // 1: the model is not cut
   pipeline::Schedule schedule = pipeline::Schedule::one_f_one_b;
   std::vector<plan::Grid> meshes = {};    // by stage, where they differ
   std::vector<std::int64_t> layers = {};  // by stage then
+  /// Where the strategy is `auto`: the one that counts, and the layout that was searched for.
+  plan::Strategy strategy = plan::Strategy::axonn;
+  std::optional<plan::GivenLayout> layout = std::nullopt;
 };
 
-/// The grid stands where an axis was open, and the stages where they were.
+/// The grid stands where an axis was open, the stages where they were, and the strategy and its
+/// layout where that was searched for.
 Config with_choice(const Config& config, const GridChoice& choice);
 /// Counts an axis or stages that are open as 1, so that a plan can be tried before the planner
 /// chooses.
@@ -39,6 +43,8 @@ Config with_stages(const Config& config, const plan::Grid& grid, std::int64_t st
                    std::int64_t ranks_per_host);
 /// A plan that is stated whole.
 Config with_plan(const Config& config, const plan::PlanSpec& plan);
+/// The layout of a file, or one that was searched for, in place of the strategy's.
+Config with_layout(const Config& config, const plan::GivenLayout& layout);
 /// Leaves the number of ranks of data open: it follows from the ranks of the job.
 Config with_open_data(const Config& config);
 

@@ -63,6 +63,7 @@ struct Config {
   /// The type of the residual stream: that of the computation, or f32 beside bf16.
   DType residual = DType::f32;
   plan::PlanSpec plan;
+  std::string layout;            // the file of parallel.layout; empty: none
   OpenAxes open_axes;            // of plan.grid and plan.pipeline; their sizes there are 1
   std::string machine = "auto";  // that the planner chooses for: a name, a file, or "auto"
   data::DataSpec data;
@@ -85,6 +86,11 @@ struct Config {
   data::DataSpec data_spec() const;
   train::TrainSpec train_spec() const;
   generate::SampleSpec sample_spec() const;
+  /// True if the planner has something to choose: the grid, the stages, or the layout.
+  bool leaves_plan_open() const {
+    return open_axes.are_planned() ||
+           (plan.strategy == plan::Strategy::searched && layout.empty() && !plan.layout);
+  }
   bool has_wide_residual() const { return plan.compute == DType::bf16 && residual == DType::f32; }
 };
 

@@ -201,6 +201,13 @@ struct Words {
     return {{"parallel.pin"}, pin_text(problem)};
   }
 
+  InfeasibleText operator()(const plan::BadLayout& problem) const {
+    std::string text;
+    for (const Diagnostic& fault : problem.faults)
+      text += format("{}{}", text.empty() ? "" : "\n", print(fault));
+    return {{"parallel.layout"}, text};
+  }
+
  private:
   static std::string pin_text(const plan::BadPin& problem) {
     using Why = plan::BadPin::Why;

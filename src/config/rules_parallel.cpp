@@ -158,6 +158,44 @@ Verdict sequence_is_cut_by_megatron(const Config& c) {
                  "set parallel.strategy = megatron, or parallel.shard_sequence = false"};
 }
 
+/// A layout is of one mesh, and says all; beside `auto` it is what a search has found.
+Verdict layouts_say_all(const Config& c) {
+  const auto refused = [](const std::string& what, const std::string& hint) {
+    return Finding{"parallel.layout is a layout of one grid, " + what, hint};
+  };
+  if (c.layout.empty()) return std::nullopt;
+  if (c.plan.strategy != plan::Strategy::axonn && c.plan.strategy != plan::Strategy::searched)
+    return Finding{format("parallel.layout says how tensors are cut, and so does "
+                          "parallel.strategy = {}",
+                          to_string(c.plan.strategy)),
+                   "leave either out"};
+  if (c.plan.pipeline.stages > 1 || c.open_axes.stages)
+    return refused("and a model in stages has several", "set parallel.pipeline.stages = 1");
+  if (c.open_axes.are_planned())
+    return refused("and auto asks the planner for another one",
+                   "write the sizes of the file's line 'mesh:', or leave parallel.layout out");
+  if (c.plan.strategy == plan::Strategy::searched) return std::nullopt;
+  if (!c.plan.pins.empty())
+    return Finding{"parallel.layout says how every weight lies, and parallel.pin says it again",
+                   "write what is pinned into the file, or leave parallel.layout out"};
+  if (c.plan.shard_sequence || c.plan.shard_states)
+    return Finding{format("parallel.layout says how all tensors lie, and {} asks for another way",
+                          c.plan.shard_sequence ? "parallel.shard_sequence = true"
+                                                : "optimizer.shard = states"),
+                   "leave either out"};
+  return std::nullopt;
+}
+
+/// A search is for one mesh: where the number of stages is stated, no plan of stages is searched.
+Verdict one_mesh_is_searched(const Config& c) {
+  if (c.plan.strategy != plan::Strategy::searched || c.plan.pipeline.stages == 1)
+    return std::nullopt;
+  return Finding{
+      "parallel.strategy = auto searches for the layout of one grid, and "
+      "parallel.pipeline.stages cuts the model into several",
+      "set parallel.pipeline.stages = 1 or auto, or parallel.strategy = axonn"};
+}
+
 Rule strategy_rule(const std::string& axis_key) {
   return {{"parallel.strategy", axis_key},
           [axis_key](const Config& c) { return strategy_allows(c, axis_key); }};
@@ -205,6 +243,11 @@ std::vector<Rule> parallel_rules() {
       strategy_rule("parallel.tensor.y"),
       strategy_rule("parallel.tensor.z"),
       {{"parallel.shard_sequence", "parallel.strategy"}, sequence_is_cut_by_megatron},
+      {{"parallel.layout", "parallel.strategy", "parallel.pipeline.stages", "parallel.tensor.x",
+        "parallel.tensor.y", "parallel.tensor.z", "parallel.pin", "parallel.shard_sequence",
+        "optimizer.shard"},
+       layouts_say_all},
+      {{"parallel.strategy", "parallel.pipeline.stages"}, one_mesh_is_searched},
   };
 }
 

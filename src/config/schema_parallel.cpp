@@ -12,10 +12,12 @@ std::vector<Key> grid_keys() {
       {.path = "parallel.strategy",
        .meaning =
            "How tensors are cut: axonn on any grid; atp on x, y and data, y innermost; megatron "
-           "on x and data; fsdp on z and data.",
-       .field = choice<Strategy>(
-           at(&Config::plan, &PlanSpec::strategy), {"axonn", "atp", "megatron", "fsdp"},
-           {Strategy::axonn, Strategy::atp, Strategy::megatron, Strategy::fsdp}),
+           "on x and data; fsdp on z and data; auto: how every op is cut is searched for, on "
+           "run.machine, and axonn's plan beside it (Zhang et al. 2023).",
+       .field = choice<Strategy>(at(&Config::plan, &PlanSpec::strategy),
+                                 {"axonn", "atp", "megatron", "fsdp", "auto"},
+                                 {Strategy::axonn, Strategy::atp, Strategy::megatron,
+                                  Strategy::fsdp, Strategy::searched}),
        .fallback = "axonn",
        .example = "megatron",
        .elsewhere = {"parallel_strategy", "distributed_strategy", "parallelism",
@@ -228,6 +230,13 @@ std::vector<Key> cut_keys() {
                "otherwise.",
        .example = "{blocks.*.mlp.up.weight: \"[* (y,z), * (x)]\"}",
        .elsewhere = {"parallelize_plan", "sharding_rules", "logical_axis_rules"}},
+      {.path = "parallel.layout",
+       .meaning = "A file of `fourfold plan CONFIG -o FILE` that says how all weights lie, how "
+                  "activations are kept and how single ops are cut, in place of the strategy. It "
+                  "is of one grid. Empty: the strategy says it.",
+       .field = at(&Config::layout),
+       .fallback = "\"\"",
+       .example = "layout.txt"},
       {.path = "parallel.shard_sequence",
        .meaning = "Between blocks, time is cut on x (Korthikanti et al. 2022); strategy megatron "
                   "only.",

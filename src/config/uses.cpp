@@ -37,6 +37,8 @@ Config for_writing(const Config& trained, const Server& server) {
   config.plan.grid = {};
   config.plan.pipeline = {};
   config.plan.pins.clear();
+  config.plan.layout.reset();
+  config.layout.clear();
   config.open_axes = {};
   config.plan.strategy = plan::Strategy::axonn;
   config.plan.shard_sequence = false;
@@ -116,6 +118,8 @@ Config for_one_rank(const Config& config, std::int64_t samples, std::int64_t tim
   result.plan.grid = {};
   result.plan.pipeline = {};
   result.plan.pins.clear();
+  result.plan.layout.reset();
+  result.layout.clear();
   result.plan.chunks = 1;
   result.micro_batch_size = samples;
   result.plan.global_batch_size = times * samples;

@@ -74,6 +74,11 @@ std::string plan_text(const Job& job) {
   return hash128_text(text);
 }
 
+std::string layout_of(const Job& job) {
+  const auto& layout = job.settled.config().plan.layout;
+  return layout ? hash128_text(layout->text) : "none is given";
+}
+
 /// The ranks in the minority, or all where there is no majority.
 std::vector<std::size_t> odd_ranks(const std::vector<std::string>& values) {
   std::map<std::string, std::size_t> votes;
@@ -147,6 +152,7 @@ std::vector<CommonFact> common_facts(const Job& job, const data::Source& source,
        "start all ranks with the same files and options"},
       {"device", device_text(job), "start the job on hosts of one kind, or set run.device = cpu"},
       {"kernel table", hash128_text(job.kernel_table), "give all ranks the same run.kernel_table"},
+      {"layout", layout_of(job), "bring the same parallel.layout to all hosts"},
       {"data set", source.fingerprint(), "bring the same data.path to all hosts"},
       {"plan", plan_text(job), "this is a bug in Fourfold unless a host is faulty; report it"}};
   if (job.device == Device::cuda) facts.push_back(cuda_libraries_fact(cuda_libraries()));

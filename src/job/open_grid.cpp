@@ -6,6 +6,7 @@
 
 #include "base/cores.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "base/text.h"
@@ -18,6 +19,7 @@
 #include "job/ranking_text.h"
 #include "machine/known_clusters.h"
 #include "plan/make_mesh.h"
+#include "rundir/run_files.h"
 #include "search/explain.h"
 
 namespace fourfold::job {
@@ -74,6 +76,11 @@ void resize(machine::Cluster& cluster, const RanksThere& there) {
                               .pairs = {}});
 }
 
+/// Where a run keeps the layout that was searched for.
+std::string layout_file(const config::Config& config) {
+  return join_path(config.dir, rundir::RunFiles::layout);
+}
+
 /// A device is as many cores as a rank has.
 void share_host(machine::Cluster& cluster, const RanksThere& there) {
   const HostFacts host = host_facts();
@@ -90,6 +97,10 @@ void share_host(machine::Cluster& cluster, const RanksThere& there) {
 }  // namespace
 
 RanksThere ranks_of_this_host(const config::Config& config) {
+  if (!config.open_axes.are_planned()) {
+    const std::int64_t stated = plan::num_ranks(config.plan.grid);
+    return {stated, stated};
+  }
   const std::int64_t ranks =
       choose_device(config, 1) == Device::cuda ? 1 : std::int64_t{num_usable_cores()};
   return {ranks, ranks};
@@ -124,7 +135,7 @@ ChosenMachine machine_of(const config::Config& config, const RanksThere& there) 
 
 ChosenGrid choose_grid(const config::Config& config, std::int64_t ranks,
                        const ChosenMachine& machine) {
-  require(config.open_axes.are_planned(), "a grid is chosen where one is left open");
+  require(config.leaves_plan_open(), "a plan is chosen where something of it is left open");
   const Ranking ranking = rank_plans(
       config, machine.cluster,
       {.ranks = ranks, .nodes = {}, .simulated = grids_simulated, .keeps_what_is_set = true});
@@ -132,14 +143,32 @@ ChosenGrid choose_grid(const config::Config& config, std::int64_t ranks,
   const auto fitting = static_cast<std::int64_t>(ranking.answer.plans.size());
   const plan::PipelineSpec& pipeline = first.spec.pipeline;
   const bool differ = !pipeline.grids.empty();
-  return {{first.spec.grid, pipeline.stages, pipeline.schedule, pipeline.grids,
-           differ ? pipeline.layers : std::vector<std::int64_t>()},
-          format("{}, order {}: the fastest of {} for {} on {}, {} a step",
-                 search::shape_text(first.spec), join(first.spec.grid.order, " "),
-                 counted(fitting, "grid"), counted(ranks, "rank"), machine.text,
-                 format_duration(first.seconds())),
-          ranking_text(ranking, grids_simulated)};
+  std::optional<plan::GivenLayout> layout = first.spec.layout;
+  if (layout) layout->name = layout_file(config);
+  return {
+      {first.spec.grid, pipeline.stages, pipeline.schedule, pipeline.grids,
+       differ ? pipeline.layers : std::vector<std::int64_t>(), first.spec.strategy,
+       std::move(layout)},
+      format("{}, order {}: the fastest of {} for {} on {}, {} a step",
+             search::shape_text(first.spec), join(first.spec.grid.order, " "),
+             counted(fitting, config.plan.strategy == plan::Strategy::searched ? "plan" : "grid"),
+             counted(ranks, "rank"), machine.text, format_duration(first.seconds())),
+      ranking_text(ranking, grids_simulated)};
 }
+
+namespace {
+
+/// True if what an earlier start did is what the configuration's strategy may have chosen; a
+/// layout that was searched for is still there.
+bool has_strategy_set(const config::Config& config, const config::Config& earlier) {
+  using enum plan::Strategy;
+  if (config.plan.strategy != searched) return earlier.plan.strategy == config.plan.strategy;
+  if (earlier.plan.strategy == axonn) return earlier.layout.empty();
+  return earlier.plan.strategy == searched && !earlier.layout.empty() &&
+         file_exists(earlier.layout);
+}
+
+}  // namespace
 
 std::optional<ChosenGrid> kept_grid(const config::Config& config, const config::Config& earlier,
                                     std::int64_t ranks) {
@@ -155,10 +184,15 @@ std::optional<ChosenGrid> kept_grid(const config::Config& config, const config::
   for (const plan::Grid& mesh : meshes) had += plan::num_ranks(mesh);
   const bool have_sizes_set = std::ranges::all_of(
       meshes, [&](const plan::Grid& mesh) { return has_sizes_set(config, mesh); });
-  if (earlier.open_axes != config::OpenAxes{} || had != ranks || !have_sizes_set || !has_stages_set)
+  if (earlier.open_axes != config::OpenAxes{} || had != ranks || !have_sizes_set ||
+      !has_stages_set || !has_strategy_set(config, earlier))
     return std::nullopt;
+  std::optional<plan::GivenLayout> layout;
+  if (earlier.plan.strategy == plan::Strategy::searched)
+    layout = {earlier.layout, read_file(earlier.layout)};
   return ChosenGrid{{grid, pipeline.stages, pipeline.schedule, pipeline.grids,
-                     pipeline.grids.empty() ? std::vector<std::int64_t>() : pipeline.layers},
+                     pipeline.grids.empty() ? std::vector<std::int64_t>() : pipeline.layers,
+                     earlier.plan.strategy, std::move(layout)},
                     format("{}, order {}: kept from the run's earlier start",
                            search::shape_text(earlier.plan_spec()), join(grid.order, " ")),
                     {}};

@@ -1,5 +1,6 @@
-// The grid, and the stages, of a configuration that leaves them to the planner: `parallel.tensor:
-// auto`, `parallel.pipeline.stages: auto`. Not the search (rank_plans.h).
+// The grid, the stages and the layout of a configuration that leaves them to the planner:
+// `parallel.tensor: auto`, `parallel.pipeline.stages: auto`, `parallel.strategy: auto`. Not the
+// search (rank_plans.h).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@ struct RanksThere {
   std::int64_t of_host = 1;  // on each host
 };
 
-/// As many as `train` has without a launcher: a rank a core of this process, or one on a GPU.
+/// As many as `train` has without a launcher: those of a grid that is stated, else a rank a core of
+/// this process, or one on a GPU.
 RanksThere ranks_of_this_host(const config::Config& config);
 
 struct ChosenMachine {
@@ -39,13 +41,13 @@ struct ChosenGrid : config::GridChoice {
 };
 /// The fastest grid for so many ranks of a machine, of those that have what the configuration
 /// states: the best ones by closed form are simulated. Requires a model that needs no data
-/// (model_of), and a configuration that leaves an axis or the number of stages open. Errors:
-/// those of rank_plans.
+/// (model_of), and a configuration that leaves something of its plan open. A layout that was
+/// searched for has the name of a file in the folder of the run. Errors: those of rank_plans.
 ChosenGrid choose_grid(const config::Config& config, std::int64_t ranks,
                        const ChosenMachine& machine);
 
 /// The grid of an earlier run in place of a choice; nothing where it has another number of ranks,
-/// or other sizes or stages than the configuration states.
+/// or other sizes, stages or strategy than the configuration states.
 std::optional<ChosenGrid> kept_grid(const config::Config& config, const config::Config& earlier,
                                     std::int64_t ranks);
 

@@ -13,6 +13,7 @@
 #include "compile/fit.h"
 #include "config/changes.h"
 #include "config/infeasible_text.h"
+#include "job/given_layout.h"
 #include "job/job.h"
 #include "job/nearest_grids.h"
 #include "job/settle.h"
@@ -78,6 +79,18 @@ void choose_stages(const config::Config& config, const PlansAsked& asked,
   if (has_schedule && pipeline.schedule != interleaved) question.schedules = {pipeline.schedule};
 }
 
+/// Beside a plan that is searched for stands that of `axonn`.
+plan::PlanSpec by_axonn(plan::PlanSpec spec) {
+  spec.strategy = plan::Strategy::axonn;
+  return spec;
+}
+
+/// The plan of the layout that the configuration gives, on its grid.
+std::optional<plan::PlanSpec> given_plan(const config::Config& config, std::int64_t ranks) {
+  if (config.layout.empty()) return std::nullopt;
+  return settle(config, {.ranks = ranks}).plan();
+}
+
 search::Question question_of(const config::Config& config, const machine::Cluster& cluster,
                              std::int64_t ranks, std::int64_t node_ranks) {
   search::Question question;
@@ -87,8 +100,11 @@ search::Question question_of(const config::Config& config, const machine::Cluste
   question.layers = model::num_layers(config.model());
   question.has_equal_layers = config.family().has_equal_layers;
   question.own_meshes = true;
+  question.searches_layouts = config.plan.strategy == plan::Strategy::searched;
+  question.given = given_plan(config, ranks);
   question.settle = [&config, node_ranks](const plan::Grid& grid, std::int64_t stages) {
-    return config::with_stages(config, grid, stages, node_ranks).plan_spec();
+    plan::PlanSpec spec = config::with_stages(config, grid, stages, node_ranks).plan_spec();
+    return config.plan.strategy == plan::Strategy::searched ? by_axonn(std::move(spec)) : spec;
   };
   question.build = [&config](std::int64_t layers, const plan::PlanSpec& spec) {
     const model::Spec of_model = model::with_layers(config.model(), layers);
@@ -205,6 +221,10 @@ Ranking rank_plans(const config::Config& config, machine::Cluster cluster,
   choose_stages(ranking.config, asked, question);
   if (asked.keeps_what_is_set) keep_what_is_set(ranking.config, question);
   ranking.answer = search::rank_grids(question);
+  const auto bad = std::ranges::find_if(ranking.answer.problems, [](const plan::Problem& problem) {
+    return std::holds_alternative<plan::BadLayout>(problem);
+  });
+  if (bad != ranking.answer.problems.end()) refuse({{*bad}}, config, asked.ranks);
   if (ranking.answer.plans.empty() && ranking.answer.too_large.empty()) refuse_illegal(ranking);
   if (ranking.answer.plans.empty()) refuse_too_large(ranking);
   if (asked.simulated > 0) {
@@ -225,6 +245,11 @@ Ranking rank_plans(const config::Config& config, machine::Cluster cluster,
         ranking.cluster, ranking.ranks, ranking.node_ranks, linears, element_bytes,
         {question.layers, first.spec.global_batch_size, first.price.compute()});
   return ranking;
+}
+
+PlannedRun planned_first(const Ranking& ranking) {
+  return plan_run(settle(config::with_plan(ranking.config, ranking.answer.plans.front().spec),
+                         {.ranks = ranking.ranks}));
 }
 
 }  // namespace fourfold::job

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "config/config.h"
+#include "job/job.h"
 #include "machine/cluster.h"
 #include "search/rank_grids.h"
 #include "search/rivals.h"
@@ -47,5 +48,8 @@ bool has_sizes_set(const config::Config& config, const plan::Grid& grid);
 /// no rate for; UserError(does_not_fit) for ranks that it does not have, where no grid is legal,
 /// with grids that are, or where none fits the memory, with the largest tensors.
 Ranking rank_plans(const config::Config& config, machine::Cluster cluster, const PlansAsked& asked);
+
+/// The first plan of a ranking, with its graphs.
+PlannedRun planned_first(const Ranking& ranking);
 
 }  // namespace fourfold::job

@@ -5,6 +5,7 @@
 #include "job/front_chart.h"
 #include "job/ranking_text.h"
 #include "search/explain.h"
+#include "search/searched_plans.h"
 
 namespace fourfold::job {
 namespace {
@@ -65,6 +66,7 @@ Json plan_json(std::size_t number, const PricedPlan& plan, const PricedPlan& fir
        {"z", grid.z},
        {"data", grid.data},
        {"order", Json::array_of(grid.order)},
+       {"layout", search::layout_word(plan.spec)},
        {"micro_batch_size", plan.spec.micro_batch_size},
        {"accumulation", plan.accumulation},
        {"activation_checkpointing", plan::to_string(plan.spec.checkpointing)},

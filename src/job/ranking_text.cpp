@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "job/front_chart.h"
 #include "search/explain.h"
+#include "search/searched_plans.h"
 
 namespace fourfold::job {
 namespace {
@@ -40,13 +41,20 @@ std::string size_text(const plan::PlanSpec& spec, std::int64_t (*size)(const pla
   return differs ? "*" : format("{}", of_first);
 }
 
-/// The columns that say which plan it is; of pipelines with stages and schedule, if any is one.
-std::string grid_columns(std::size_t number, const PricedPlan& plan, bool has_stages) {
+/// Which columns a table has, by the plans of the list.
+struct Columns {
+  bool stages = false, layouts = false;
+};
+
+/// The columns that say which plan it is; of pipelines with stages and schedule, if any is one;
+/// with who cuts tensors, if several do.
+std::string grid_columns(std::size_t number, const PricedPlan& plan, const Columns& columns) {
   const plan::Grid& grid = plan.spec.grid;
   const plan::PipelineSpec& pipeline = plan.spec.pipeline;
   std::string text = format("{:>4} ", number);
-  if (has_stages && pipeline.stages == 1) text += format("{:<8} ", 1);
-  if (has_stages && pipeline.stages > 1)
+  if (columns.layouts) text += format("{:<8} ", search::layout_word(plan.spec));
+  if (columns.stages && pipeline.stages == 1) text += format("{:<8} ", 1);
+  if (columns.stages && pipeline.stages > 1)
     text += format("{:<8} ", format("{} {}", pipeline.stages,
                                     pipeline::to_string(pipeline.schedule).substr(0, 5)));
   const auto size = [&](std::int64_t (*of)(const plan::Grid&)) { return size_text(plan.spec, of); };
@@ -57,14 +65,18 @@ std::string grid_columns(std::size_t number, const PricedPlan& plan, bool has_st
                        size([](const plan::Grid& one) { return one.data; }), join(grid.order, " "));
 }
 
-bool has_stages(const search::Answer& answer) {
-  return std::ranges::any_of(answer.plans,
-                             [](const PricedPlan& plan) { return plan.spec.pipeline.stages > 1; });
+Columns columns_of(const search::Answer& answer) {
+  Columns columns;
+  for (const PricedPlan& plan : answer.plans) {
+    columns.stages = columns.stages || plan.spec.pipeline.stages > 1;
+    columns.layouts = columns.layouts || plan.spec.layout;
+  }
+  return columns;
 }
 
-std::string plan_line(std::size_t number, const PricedPlan& plan, bool has_stages) {
+std::string plan_line(std::size_t number, const PricedPlan& plan, const Columns& columns) {
   const double closed_s = plan.price.step(), closed_bytes = plan.expected_bytes();
-  std::string text = grid_columns(number, plan, has_stages);
+  std::string text = grid_columns(number, plan, columns);
   if (const auto& simulated = plan.simulated)
     text += format(
         " {:>8} {:>8} {:>8} {:>9} {:>8} {:>7}{}",
@@ -92,16 +104,16 @@ std::string class_line(std::size_t number, const PricedPlan& plan, const PricedP
 std::string table(const Ranking& ranking, std::size_t top) {
   const auto& plans = ranking.answer.plans;
   const std::size_t shown = std::min(top, plans.size());
-  const bool with_stages = has_stages(ranking.answer);
+  const Columns columns = columns_of(ranking.answer);
   std::string text =
-      format("{:>4} {}{:>4} {:>4} {:>4} {:>5} {:<10} {:>8} {:>8} {:>8} {:>9} {:>8} {:>7}\n", "plan",
-             with_stages ? "stages   " : "", "x", "y", "z", "data", "order", "step", "exposed",
-             "formula", "off", "memory", "off");
-  for (std::size_t i = 0; i < shown; ++i) text += plan_line(i + 1, plans[i], with_stages);
+      format("{:>4} {}{}{:>4} {:>4} {:>4} {:>5} {:<10} {:>8} {:>8} {:>8} {:>9} {:>8} {:>7}\n",
+             "plan", columns.layouts ? "layout   " : "", columns.stages ? "stages   " : "", "x",
+             "y", "z", "data", "order", "step", "exposed", "formula", "off", "memory", "off");
+  for (std::size_t i = 0; i < shown; ++i) text += plan_line(i + 1, plans[i], columns);
   text += format("\n{:>4} {:>8} {:>8} {:>8} {:>8}{}  {}\n", "plan", "compute", "weights", "grads",
-                 "activat.", with_stages ? "  waiting" : "", "longer than plan 1");
+                 "activat.", columns.stages ? "  waiting" : "", "longer than plan 1");
   for (std::size_t i = 0; i < shown; ++i)
-    text += class_line(i + 1, plans[i], plans[0], with_stages);
+    text += class_line(i + 1, plans[i], plans[0], columns.stages);
   return text;
 }
 
@@ -261,6 +273,7 @@ std::string lines_to_paste(const Ranking& ranking) {
                    grid.data);
   text += format("  order: [{}]\n", join(grid.order, ", "));
   if (pipeline.stages > 1) text += pipeline_lines(pipeline);
+  if (first.spec.layout) text += "  layout: FILE  # of --output FILE\n";
   std::string memory;
   if (ranking.config.plan.checkpointing.is_auto)
     memory += format("  activation_checkpointing: {}\n", plan::to_string(first.spec.checkpointing));
@@ -285,24 +298,31 @@ const PricedPlan& plan_number(const Ranking& ranking, std::int64_t number) {
 std::string ranking_text(const Ranking& ranking, std::size_t top,
                          const std::optional<TrainingCost>& cost) {
   const search::Answer& answer = ranking.answer;
-  const auto fits = static_cast<std::int64_t>(answer.plans.size()) - answer.with_own_meshes,
-             large = static_cast<std::int64_t>(answer.too_large.size()),
-             stuck = std::ranges::count_if(answer.never_ending, [](const PricedPlan& plan) {
-               return plan.spec.pipeline.grids.empty();
-             });
+  const auto is_of_strategy = [](const PricedPlan& plan) {
+    return plan.spec.pipeline.grids.empty() && !plan.spec.layout;
+  };
+  const std::int64_t fits = std::ranges::count_if(answer.plans, is_of_strategy),
+                     large = std::ranges::count_if(answer.too_large, is_of_strategy),
+                     stuck = std::ranges::count_if(answer.never_ending, is_of_strategy);
   const std::string own_meshes = answer.with_own_meshes == 0
                                      ? ""
                                      : format(", among them those of {} with a grid for each stage",
                                               counted(answer.with_own_meshes, "pipeline"));
+  const std::string layouts =
+      answer.with_layouts == 0
+          ? ""
+          : format(", {} with {} of {} own", counted(answer.with_layouts, "plan"),
+                   answer.with_layouts == 1 ? "a layout" : "layouts",
+                   answer.with_layouts == 1 ? "its" : "their");
   std::string text = wrapped(format(
       "{}: {} of {}, each {} with {}. {}: {} fit, {} need more memory, {} do not divide the model "
       "or "
-      "its batch; {} with the orders of ranks{}.",
+      "its batch; {} with the orders of ranks{}{}.",
       ranking.cluster.name, counted(ranking.ranks, "rank"), format_grouped(ranking.cluster.ranks()),
       ranking.cluster.device.name, bytes_text(answer.memory_bytes), counted(answer.grids, "grid"),
       format_grouped(fits), format_grouped(large),
       format_grouped(answer.grids - fits - large - stuck), counted(answer.orders, "plan"),
-      own_meshes));
+      own_meshes, layouts));
   text += "\n" + table(ranking, top) + "\n" + reason(ranking) +
           stages_text(answer.plans[0], "plan 1") + left_out(ranking) + never_ending(answer) +
           rivals_text(ranking);

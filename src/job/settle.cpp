@@ -11,6 +11,7 @@
 #include "config/family.h"
 #include "config/infeasible_text.h"
 #include "data/token_sets.h"
+#include "job/given_layout.h"
 #include "job/nearest_grids.h"
 #include "model/model.h"
 #include "plan/make_mesh.h"
@@ -140,8 +141,10 @@ config::Settled settle(const config::Config& config, const Known& known) {
   Problems problems;
   const auto model = problems.attempt([&] { return model_of(config, known.data); });
   const auto grid = problems.attempt([&] { return grid_of(config, known.ranks); });
+  const auto layout = problems.attempt([&] { return given_layout(config); });
   problems.throw_any();
-  return config::Settled(config::with_grid(config::with_model(config, *model), *grid));
+  const config::Config with_grid = config::with_grid(config::with_model(config, *model), *grid);
+  return config::Settled(*layout ? config::with_layout(with_grid, **layout) : with_grid);
 }
 
 void refuse(const plan::Infeasible& infeasible, const config::Config& wanted,

@@ -40,8 +40,8 @@ struct Known {
 };
 
 /// Settles a run, once a start. Requires that no axis of the grid is the planner's. Errors: those
-/// of with_model_of; UserError(does_not_fit) where the grid does not fit the ranks or divide the
-/// batch. What is wrong with model and grid is told together.
+/// of with_model_of and given_layout; UserError(does_not_fit) where the grid does not fit the
+/// ranks or divide the batch. What is wrong with model and grid is told together.
 config::Settled settle(const config::Config& config, const Known& known);
 
 /// The errors of a plan that cannot be, with the places of its keys and grids that work near the

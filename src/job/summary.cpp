@@ -61,7 +61,8 @@ Row grid_row(const Job& job) {
   for (std::size_t stage = 1; !are_alike && stage < meshes.size(); ++stage)
     grid += format(" + {}", sizes_of(meshes[stage]));
   return {"grid", format("{} ranks = {}, {}{}{}", format_grouped(job.ranks()), grid,
-                         to_string(config.plan.strategy),
+                         config.layout.empty() ? std::string(to_string(config.plan.strategy))
+                                               : "layout " + config.layout,
                          config.plan.shard_sequence ? ", sequence on x" : "",
                          config.plan.shard_states ? ", optimizer state on data" : "")};
 }

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/diagnostic.h"
 #include "op/program_kind.h"
 #include "pipeline/make_orders.h"
 #include "plan/plan_spec.h"
@@ -122,16 +123,22 @@ struct BadPin {
   std::vector<std::string> names = {};     // of all parameters
 };
 
+/// A layout that is given is not one of this model on this mesh: all that is wrong with its text.
+struct BadLayout {
+  std::vector<Diagnostic> faults;
+};
+
 using Problem = std::variant<ForbiddenAxis, UnevenJob, UnevenMeshes, UnevenStages, UnevenLayers,
                              UnevenBatch, UnevenChunks, ChunkedStages, Indivisible, BrokenRule,
-                             UnevenStage, PaddedTransfer, RefusedSchedule, BadPin>;
+                             UnevenStage, PaddedTransfer, RefusedSchedule, BadPin, BadLayout>;
 
 struct Infeasible {
   std::vector<Problem> problems;
 };
 
-/// True if no other grid would do: the problem is a pin that no grid can obey.
+/// True if no other grid would do: the problem is a pin that no grid can obey, or a given layout.
 inline bool is_of_any_grid(const Problem& problem) {
+  if (std::holds_alternative<BadLayout>(problem)) return true;
   const auto* pin = std::get_if<BadPin>(&problem);
   return pin != nullptr && pin->why != BadPin::Why::indivisible && pin->why != BadPin::Why::graph;
 }

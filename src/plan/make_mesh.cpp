@@ -20,6 +20,7 @@ std::int64_t size_of(const Grid& grid, const std::string& axis) {
 std::vector<std::pair<std::string, std::int64_t>> forbidden(Strategy strategy, const Grid& grid) {
   switch (strategy) {
     case Strategy::axonn:
+    case Strategy::searched:
       return {};
     case Strategy::atp:
       return {{"z", grid.z}};

@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "base/units.h"
 #include "plan/axonn.h"
+#include "plan/layout_text.h"
 #include "plan/pins.h"
 
 namespace fourfold::plan {
@@ -62,6 +63,12 @@ void add_averages(Layout& layout, const graph::Graph& train) {
 std::variant<Layout, Infeasible> make_layout(const graph::ModelGraphs& model, const PlanSpec& spec,
                                              const Mesh& mesh) {
   const graph::Graph& train = leading_graph(model);
+  if (spec.layout) {
+    auto read = parse_layout(spec.layout->text, spec.layout->name, train, mesh);
+    if (auto* faults = std::get_if<std::vector<Diagnostic>>(&read))
+      return Infeasible{{BadLayout{std::move(*faults)}}};
+    return std::get<Layout>(std::move(read));
+  }
   auto pinned = pinned_shardings(train, mesh, spec.pins);
   if (auto* infeasible = std::get_if<Infeasible>(&pinned)) return std::move(*infeasible);
   auto made =
@@ -70,7 +77,29 @@ std::variant<Layout, Infeasible> make_layout(const graph::ModelGraphs& model, co
   return made;
 }
 
+Layout whole_layout(const graph::ModelGraphs& model, const Mesh& mesh) {
+  const graph::Graph& train = leading_graph(model);
+  const Axes axes = axes_of(mesh);
+  Layout layout{.samples = {axes.data, axes.z}, .parameters = {}, .activations = {}, .ops = {}};
+  for (const graph::Value& value : train.values)
+    if (value.role == graph::ValueRole::parameter) layout.parameters.try_emplace(value.name);
+  add_averages(layout, train);
+  return layout;
+}
+
 namespace {
+
+/// What an op cannot work on is a fault of the layout that is given.
+Infeasible of_layout(const GivenLayout& layout, const Infeasible& infeasible) {
+  BadLayout bad;
+  for (const Problem& problem : infeasible.problems)
+    if (const auto* broken = std::get_if<BrokenRule>(&problem))
+      bad.faults.push_back(
+          {layout.name, 0, 0, 1,
+           format("{} in graph {}: {}", broken->op, op::to_string(broken->graph), broken->problem),
+           "change how the layout cuts the op, or what it reads", ""});
+  return bad.faults.empty() ? infeasible : Infeasible{{std::move(bad)}};
+}
 
 /// The pin that a plan cannot have, where there would be one without it; what stands in
 /// `infeasible` otherwise.
@@ -149,6 +178,8 @@ std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const 
   const auto layout = make_layout(model, spec, mesh);
   if (const auto* infeasible = std::get_if<Infeasible>(&layout)) return *infeasible;
   auto made = plan_mesh(model, mesh, std::get<Layout>(layout), std::get<Batching>(batching), spec);
+  if (auto* infeasible = std::get_if<Infeasible>(&made); infeasible != nullptr && spec.layout)
+    return of_layout(*spec.layout, *infeasible);
   if (auto* infeasible = std::get_if<Infeasible>(&made))
     return blamed(model, spec, std::move(*infeasible));
   return made;

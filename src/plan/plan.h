@@ -94,9 +94,13 @@ struct Fit {
 /// The plan in which that is chosen. Cost: a copy of the plan.
 Plan with_fit(const Plan& plan, const Fit& fit);
 
-/// The layout that the strategy of the spec gives the model on a mesh.
+/// The layout that the spec gives, or that its strategy gives, the model on a mesh.
 std::variant<Layout, Infeasible> make_layout(const graph::ModelGraphs& model, const PlanSpec& spec,
                                              const Mesh& mesh);
+
+/// The layout in which every weight is whole and samples are divided on data and z, on a mesh with
+/// the axes of a grid: legal for any model whose batch they divide.
+Layout whole_layout(const graph::ModelGraphs& model, const Mesh& mesh);
 
 /// The graphs of a model as its plan has them, cut into the stages of a pipeline where it has some.
 struct PlannedModel {

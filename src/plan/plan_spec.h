@@ -67,10 +67,11 @@ std::string not_overlapped(const Overlap& overlap);
 /// Which rule lays out the parameters. All are special cases of one: `atp` (Cheng et al. 2023) has
 /// z = 1, its d1 being x and its d2, which is innermost in rank order, y; `megatron` (Shoeybi et
 /// al. 2019) has y = z = 1, `fsdp` (ZeRO-3, Rajbhandari et al. 2020) x = y = 1; `axonn` (Singh et
-/// al. 2024) allows any grid.
-enum class Strategy : std::uint8_t { axonn, atp, megatron, fsdp };
+/// al. 2024) allows any grid. `searched`, which people write "auto", has a layout that was searched
+/// for (Zhang et al. 2023, "Rhino") and is given; what has none yet is laid out as by `axonn`.
+enum class Strategy : std::uint8_t { axonn, atp, megatron, fsdp, searched };
 constexpr std::string_view to_string(Strategy strategy) {
-  constexpr std::array<std::string_view, 4> names = {"axonn", "atp", "megatron", "fsdp"};
+  constexpr std::array<std::string_view, 5> names = {"axonn", "atp", "megatron", "fsdp", "auto"};
   return names[static_cast<std::size_t>(strategy)];
 }
 
@@ -108,6 +109,13 @@ struct PipelineSpec {
   bool operator==(const PipelineSpec&) const = default;
 };
 
+/// A layout that stands in place of what the strategy says: a text of layout_text.h.
+struct GivenLayout {
+  std::string name;  // of its file, or who made it
+  std::string text;
+  bool operator==(const GivenLayout&) const = default;
+};
+
 /// So large that a message's start costs little beside it, on networks of a gigabit and above, and
 /// so small that the last one, which nothing hides, is short.
 inline constexpr std::int64_t default_bucket_bytes = std::int64_t{4} << 20;
@@ -138,6 +146,7 @@ struct PlanSpec {
   std::optional<std::int64_t> memory_limit = std::nullopt;
   bool rounds_gradients = false;  // as Plan has it
   std::vector<Pin> pins = {};     // shardings of parameters that the user has chosen
+  std::optional<GivenLayout> layout = std::nullopt;  // of the one mesh
   bool operator==(const PlanSpec&) const = default;
 };
 

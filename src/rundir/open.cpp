@@ -125,6 +125,7 @@ Session open_run_directory(const StartRequest& request, const RunStart& start,
   Session session = begin_session(request, start, origin, facts, texts.command, record);
   write_file_atomic(join_path(dir, RunFiles::config), texts.config);
   if (!texts.grids.empty()) write_file_atomic(join_path(dir, RunFiles::grids), texts.grids);
+  if (!texts.layout.empty()) write_file_atomic(join_path(dir, RunFiles::layout), texts.layout);
   if (!texts.kernel_table.empty())
     write_file_atomic(join_path(dir, RunFiles::kernel_table), texts.kernel_table);
   if (!texts.tokenizer.empty())

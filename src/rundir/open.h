@@ -15,7 +15,7 @@ namespace fourfold::rundir {
 
 /// What describes a run and this start of it, as its files have it; an empty text makes no file.
 struct RunTexts {
-  std::string config, plan, grids, kernel_table, tokenizer;
+  std::string config, plan, grids, layout, kernel_table, tokenizer;
   std::vector<std::string> command;  // the words of the command line
   BuildRecord build;
 };

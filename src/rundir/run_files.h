@@ -16,6 +16,7 @@ struct RunFiles {
   static constexpr const char* plan = "plan.txt";
   static constexpr const char* grids = "grids.txt";            // among which the planner chose
   static constexpr const char* kernel_table = "kernels.yaml";  // where run.kernel_table names one
+  static constexpr const char* layout = "layout.txt";  // where one is given or was searched for
   static constexpr const char* tokenizer = "tokenizer.json";
   static constexpr const char* metrics = "metrics.jsonl";
   static constexpr const char* log = "log.rank0.txt";

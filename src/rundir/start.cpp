@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 constexpr std::array files = {RunFiles::config, RunFiles::command,      RunFiles::environment,
                               RunFiles::plan,   RunFiles::kernel_table, RunFiles::tokenizer,
                               RunFiles::grids,  RunFiles::metrics,      RunFiles::log,
-                              RunFiles::sample, RunFiles::prediction};
+                              RunFiles::sample, RunFiles::prediction,   RunFiles::layout};
 constexpr std::array folders = {RunFiles::status, RunFiles::checkpoints, RunFiles::traces,
                                 RunFiles::tensorboard, RunFiles::sessions};
 

@@ -6,6 +6,7 @@
 
 #include "base/format.h"
 #include "base/units.h"
+#include "search/searched_plans.h"
 
 namespace fourfold::search {
 
@@ -66,7 +67,8 @@ std::string grid_text(const plan::Grid& grid) {
 
 std::string shape_text(const plan::PlanSpec& spec) {
   const std::int64_t stages = spec.pipeline.stages;
-  if (stages == 1) return grid_text(spec.grid);
+  if (stages == 1)
+    return grid_text(spec.grid) + (spec.layout ? format(", layout {}", layout_word(spec)) : "");
   if (!spec.pipeline.grids.empty()) {
     std::string text = format("{} stages ({}) of", stages, to_string(spec.pipeline.schedule));
     for (std::size_t i = 0; i < spec.pipeline.grids.size(); ++i)

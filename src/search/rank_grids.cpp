@@ -17,6 +17,7 @@
 #include "search/count_stages.h"
 #include "search/explain.h"
 #include "search/price_stages.h"
+#include "search/searched_plans.h"
 
 namespace fourfold::search {
 namespace {
@@ -90,7 +91,11 @@ class GridCounter {
   }
 
   CountedGrid run(const StagesOfGrid& asked) {
-    plan_.spec = question_.settle(asked.grid, asked.stages);
+    return run(question_.settle(asked.grid, asked.stages));
+  }
+
+  CountedGrid run(plan::PlanSpec spec) {
+    plan_.spec = std::move(spec);
     if (!check(plan::solve_grid(plan_.spec, question_.ranks))) return std::move(result_);
     const auto batching = plan::solve_batching(plan_.spec);
     if (!check(batching)) return std::move(result_);
@@ -183,7 +188,7 @@ class GridCounter {
 
   bool count_layers() {
     const std::int64_t few = std::max<std::int64_t>(plan_.spec.checkpointing.layers, 1);
-    if (!graphs_.has_equal_layers(plan_.spec) || question_.layers <= 2 * few ||
+    if (plan_.spec.layout || !graphs_.has_equal_layers(plan_.spec) || question_.layers <= 2 * few ||
         question_.layers % few != 0)
       return count_model(question_.layers);
     if (!count_model(few)) return false;
@@ -254,6 +259,7 @@ class Ranker {
     });
     answer_.grids = static_cast<std::int64_t>(grids.size());
     if (question_.own_meshes) add_own_meshes(graphs, counted);
+    add_layouts(graphs, counted);
     for (CountedGrid& grid : counted) {
       note(grid.problems);
       if (!grid.is_legal) continue;
@@ -300,6 +306,33 @@ class Ranker {
         }
   }
 
+  /// The plans of one mesh whose layouts are searched for, on each grid in the order of ranks that
+  /// is the best one of the strategy; and the one that is given.
+  void add_layouts(BuiltGraphs& graphs, std::vector<CountedGrid>& counted) {
+    std::vector<plan::PlanSpec> specs;
+    for (const CountedGrid& grid : counted)
+      if (question_.searches_layouts && grid.plan.spec.pipeline.stages == 1 &&
+          std::holds_alternative<plan::Batching>(plan::solve_batching(grid.plan.spec)))
+        specs.push_back(grid.plan.spec);
+    std::vector<std::vector<CountedGrid>> found(specs.size() + 1);
+    const auto count = [&](const plan::PlanSpec& spec) {
+      CountedGrid grid = GridCounter(question_, graphs, answer_.memory_bytes).run(spec);
+      if (grid.is_legal) choose_order(grid, {spec.grid.order});
+      return grid;
+    };
+    for_each_on_all_cores(specs.size(), [&](std::size_t i) {
+      for (const plan::PlanSpec& spec :
+           searched_plans(graphs.of(question_.layers, specs[i]), specs[i], pricer_))
+        found[i].push_back(count(spec));
+    });
+    if (question_.given) found.back().push_back(count(*question_.given));
+    for (std::vector<CountedGrid>& of_one : found)
+      for (CountedGrid& grid : of_one) {
+        answer_.with_layouts += grid.fits ? 1 : 0;
+        counted.push_back(std::move(grid));
+      }
+  }
+
   /// Keeps a problem of each kind.
   void note(const std::vector<plan::Problem>& problems) {
     for (const plan::Problem& problem : problems)
@@ -310,14 +343,18 @@ class Ranker {
   }
 
   void choose_order(CountedGrid& grid) {
+    std::vector<std::vector<std::string>> orders = orders_of(question_.spec.grid.order);
+    if (question_.keeps_order) orders.resize(1);
+    choose_order(grid, orders);
+  }
+
+  void choose_order(CountedGrid& grid, const std::vector<std::vector<std::string>>& orders) {
     PricedPlan& priced = grid.plan;
     std::set<std::vector<std::int64_t>> seen;
     PricedOrder plain;
     bool is_first = true;
     const std::vector<Mesh> meshes =
         grid.schedules.empty() ? std::vector<Mesh>{priced.mesh} : grid.stages.meshes;
-    std::vector<std::vector<std::string>> orders = orders_of(question_.spec.grid.order);
-    if (question_.keeps_order) orders.resize(1);
     for (const auto& order : orders) {
       GroupsOfMeshes groups;
       std::vector<std::int64_t> strides;

@@ -40,6 +40,11 @@ struct Question {
   std::vector<pipeline::Schedule> schedules = {pipeline::Schedule::one_f_one_b};
   /// Pipelines are looked at in which each stage has a mesh of its own.
   bool own_meshes = false;
+  /// Beside the strategy's plan of each grid of one mesh stands the one whose layout is searched
+  /// for.
+  bool searches_layouts = false;
+  /// A plan of one mesh whose layout the user has given, which stands in the list.
+  std::optional<plan::PlanSpec> given = std::nullopt;
   /// All programs of a run with a spec. Asked for where plans are simulated; called from several
   /// threads.
   std::function<program::Job(const plan::PlanSpec&)> compile;
@@ -102,6 +107,7 @@ struct Answer {
   std::vector<PricedPlan> never_ending;  // whose programs, once compiled, do not come to their end
   std::int64_t grids = 0;                // of so many ranks, for all numbers of stages
   std::int64_t with_own_meshes = 0;      // pipelines whose stages differ in their grids
+  std::int64_t with_layouts = 0;         // that were searched for, or given
   std::int64_t orders = 0;               // plans priced, all orders of ranks with other groups
   std::vector<plan::Problem> problems;   // of the grids that are not legal, each kind once
   double memory_bytes = 0;               // that a rank has

@@ -90,10 +90,10 @@ job::ChosenGrid find_grid(const TrainArguments& arguments, const config::Config&
   return job::choose_grid(config, there.ranks, job::machine_of(config, there));
 }
 
-/// Where the grid is the planner's: the first process chooses, and says it to all.
+/// Where something of the plan is the planner's: the first process chooses, and says it to all.
 std::optional<job::ChosenGrid> choose_grid(const TrainArguments& arguments,
                                            const config::Config& config, comm::Together& together) {
-  if (!config.open_axes.are_planned()) return std::nullopt;
+  if (!config.leaves_plan_open()) return std::nullopt;
   comm::World* const world = together.world();
   job::ChosenGrid chosen;
   together.first([&] {
@@ -111,11 +111,19 @@ config::Settled settle(const Given& given, const std::optional<job::ChosenGrid>&
                        std::optional<std::int64_t> ranks, comm::Together& together) {
   const job::Known known{.data = given.source.get(), .ranks = ranks};
   if (!chosen) return together.all([&] { return job::settle(given.config, known); });
-  const std::string own =
-      together.is_first() ? config::grid_yaml(config::with_choice(given.config, *chosen)) : "";
-  const std::string grid = together.gather(own).front();
-  return together.all(
-      [&] { return job::settle(config::with_grid_yaml(given.config, grid), known); });
+  std::string grid;
+  plan::GivenLayout layout;
+  if (together.is_first()) {
+    const config::Config own = config::with_choice(given.config, *chosen);
+    grid = config::grid_yaml(own);
+    layout = own.plan.layout.value_or(plan::GivenLayout());
+  }
+  grid = together.gather(grid).front();
+  layout = {together.gather(layout.name).front(), together.gather(layout.text).front()};
+  return together.all([&] {
+    const config::Config same = config::with_grid_yaml(given.config, grid);
+    return job::settle(layout.text.empty() ? same : config::with_layout(same, layout), known);
+  });
 }
 
 /// Finds the fastest kernels where the run wants that, and says so before it measures.

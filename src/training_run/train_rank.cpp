@@ -237,6 +237,7 @@ rundir::RunTexts texts_of(const TrainingRun& run) {
           .plan = without_styles(screen::to_text(job::summary_rows(job))) + "\n" +
                   plan::to_text(plan::with_fit(job.plan, job.fit), job.graphs),
           .grids = run.grids,
+          .layout = job.settled.plan().layout.value_or(plan::GivenLayout()).text,
           .kernel_table = job.kernel_table,
           .tokenizer = source.tokenizer() == nullptr ? "" : source.tokenizer()->to_text() + "\n",
           .command = run.arguments.command,

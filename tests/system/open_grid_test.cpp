@@ -115,7 +115,7 @@ TEST_F(OpenGrid, a_machine_that_is_not_known_is_refused_with_its_place) {
       "parallel.tensor=auto");
   EXPECT_EQ(bench.code, 2);
   EXPECT_TRUE(has(bench.text,
-                  "parallel.tensor = auto and parallel.pipeline.stages = auto are "
+                  "auto of parallel.tensor, parallel.pipeline.stages and parallel.strategy is "
                   "settled by train, plan"))
       << bench.text;
 }

@@ -150,7 +150,9 @@ class Randomizer {
 
   void make_stages_consistent() {
     plan::PipelineSpec& pipeline = config_.plan.pipeline;
-    pipeline.stages = config_.open_axes.are_planned() ? 1 : 1 + static_cast<std::int64_t>(below(3));
+    const bool is_one_mesh =
+        config_.open_axes.are_planned() || config_.plan.strategy == plan::Strategy::searched;
+    pipeline.stages = is_one_mesh ? 1 : 1 + static_cast<std::int64_t>(below(3));
     const bool is_shared = pipeline.schedule == pipeline::Schedule::interleaved && below(2) == 1;
     pipeline.stages_per_mesh = is_shared ? pipeline.stages : 1;
     const bool is_eager_and_delayed =
@@ -159,7 +161,12 @@ class Randomizer {
     if (pipeline.stages_per_mesh > 1 || is_eager_and_delayed) config_.plan.overlap.send_recv = true;
     if (!pipeline.layers.empty()) pipeline.layers.resize(std::size_t(pipeline.stages), 7);
     if (config_.open_axes.stages) pipeline.layers.clear();
-    if (below(2) == 1 || config_.open_axes.are_planned()) return;
+    const plan::PlanSpec& plan = config_.plan;
+    const bool says_all = plan.strategy == plan::Strategy::axonn && plan.pins.empty() &&
+                          !plan.shard_states && pipeline.stages == 1;
+    if (config_.open_axes.are_planned() || (!says_all && plan.strategy != plan::Strategy::searched))
+      config_.layout.clear();
+    if (below(2) == 1 || config_.open_axes.are_planned() || !config_.layout.empty()) return;
     plan::Grid& grid = config_.plan.grid;
     grid.x = grid.y = grid.z = 1;
     grid.data = 1;
@@ -286,6 +293,7 @@ TEST(ResolvedYaml, sections_in_sections_are_indented) {
                       "    transfer_chunks: auto\n"
                       "    ranks_per_host: auto\n"
                       "  pin: {}\n"
+                      "  layout: \"\"\n"
                       "  shard_sequence: false\n"
                       "  overlap:\n"
                       "    all_reduce: true\n"

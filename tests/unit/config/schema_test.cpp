@@ -40,9 +40,10 @@ TEST(Schema, sections_may_lie_in_sections) {
   EXPECT_TRUE(is_inside("parallel.tensor.x", "parallel.tensor"));
   EXPECT_FALSE(is_inside("parallel.tensor", "parallel.tensor"));
   EXPECT_FALSE(is_inside("parallelism", "parallel"));
-  EXPECT_EQ(names_in_words("parallel"),
-            "section 'parallel' has: tensor, pipeline, overlap, strategy, data, order, pin, "
-            "shard_sequence, buckets, chunks");
+  EXPECT_EQ(
+      names_in_words("parallel"),
+      "section 'parallel' has: tensor, pipeline, overlap, strategy, data, order, pin, layout, "
+      "shard_sequence, buckets, chunks");
   EXPECT_EQ(names_in_words("").find("parallel.tensor"), std::string::npos);
   const std::string text = explain("parallel");
   for (const char* inside : {"  tensor.x  ", "  data  ", "  order  "})
@@ -156,6 +157,7 @@ TEST(Schema, the_list_of_keys_is_frozen) {
                                              "parallel.pipeline.transfer_chunks",
                                              "parallel.pipeline.ranks_per_host",
                                              "parallel.pin",
+                                             "parallel.layout",
                                              "parallel.shard_sequence",
                                              "parallel.overlap.all_reduce",
                                              "parallel.overlap.reduce_scatter",

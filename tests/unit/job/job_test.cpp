@@ -21,6 +21,7 @@ struct Layout {
     const bool no_x = grid.x == 1, no_y = grid.y == 1, no_z = grid.z == 1;
     switch (strategy) {
       case plan::Strategy::axonn:
+      case plan::Strategy::searched:
         return true;
       case plan::Strategy::atp:
         return no_z;

@@ -27,7 +27,7 @@ TEST(OpenGrid, a_grid_goes_to_other_ranks_as_yaml) {
                        settled = config::with_choice(open, chosen);
   const std::string yaml = config::grid_yaml(settled);
   EXPECT_EQ(yaml,
-            "parallel:\n  tensor:\n    x: 2\n    y: 1\n    z: 8\n  data: 3\n"
+            "parallel:\n  strategy: axonn\n  tensor:\n    x: 2\n    y: 1\n    z: 8\n  data: 3\n"
             "  order: [y, data, x, z]\n  pipeline:\n    stages: 4\n    schedule: eager-1f1b\n"
             "    blocks: []\n    meshes: []\n");
   EXPECT_EQ(config::with_grid_yaml(open, yaml), settled);
@@ -87,7 +87,7 @@ TEST(OpenGrid, the_fastest_grid_for_the_ranks_is_chosen_and_sizes_that_are_set_a
   EXPECT_NE(chosen.text.find(" for 8 ranks on this host, "), std::string::npos) << chosen.text;
   EXPECT_NE(chosen.ranking.find("\n   1 "), std::string::npos) << chosen.ranking;
   const config::Config settled = config::with_choice(config, chosen);
-  EXPECT_FALSE(settled.open_axes.are_planned());
+  EXPECT_FALSE(settled.leaves_plan_open());
   EXPECT_EQ(settled.plan.grid, chosen.grid);
 }
 
