@@ -214,8 +214,8 @@ struct Words {
     const std::string pin = format("parallel.pin {}: {}", problem.pattern, problem.sharding);
     switch (problem.why) {
       case Why::unused:
-        return format("parallel.pin {}: no parameter has such a name; {}", problem.pattern,
-                      name_advice(problem));
+        return format("parallel.pin {}: no parameter and no activation has such a name; {}",
+                      problem.pattern, name_advice(problem));
       case Why::dims:
         return format("{} is not of the dims {} of {}; write a size or '*' for each of them", pin,
                       joined(problem.shape, " x "), problem.tensor);
@@ -229,6 +229,11 @@ struct Words {
       case Why::graph:
         return format("{} cannot be obeyed ({}); parallel.strategy has {} as {}", pin,
                       problem.other, problem.tensor, problem.instead);
+      case Why::whole:
+        return format(
+            "{}, and every rank has all of {} ({}); write how it is cut, or set "
+            "parallel.strategy = auto where an axis divides it",
+            pin, problem.tensor, joined(problem.shape, " x "));
     }
     fail_internal("every fault of a pin has its words");
   }

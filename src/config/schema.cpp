@@ -61,7 +61,7 @@ struct TypeWords {
   }
   std::string operator()(const Place<data::BadPictures>&) const { return "stop or skip:N"; }
   std::string operator()(const Place<Pins>&) const {
-    return "{pattern of names: \"sharding\"}, axes x, y and z, each once";
+    return "{pattern of names: \"sharding\" or never whole}, axes x, y, z and data, each once";
   }
   std::string operator()(const Amount& amount) const {
     std::string text = amount.is_size ? "size in bytes, as 64MiB" : "whole number " + bounds;

@@ -220,10 +220,12 @@ std::vector<Key> cut_keys() {
   using plan::PlanSpec;
   return {
       {.path = "parallel.pin",
-       .meaning = "How parameters lie between steps, whatever the strategy says: a pattern of "
-                  "names, in which '*' is any run of letters, and a sharding as `fourfold program` "
-                  "prints it, a size or '*' for each dim with the axes of x, y and z that cut it. "
-                  "All else follows from it.",
+       .meaning =
+           "How parameters lie between steps and activations are kept, whatever the strategy "
+           "says: a pattern of names, in which '*' is any run of letters, and a sharding as "
+           "`fourfold program` prints it, a size or '*' for each dim with the axes that cut "
+           "it; or never whole: some axis cuts it. A pattern that is of a parameter is of "
+           "parameters alone. All else follows from it.",
        .field = Place<Pins>(at(&Config::plan, &PlanSpec::pins)),
        .fallback = "{}",
        .cost = "More is sent than the strategy would, where what meets the parameter lies "

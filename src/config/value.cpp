@@ -194,9 +194,9 @@ class Storer {
     for (const YamlMember& member : node_.members) {
       if (member.value.kind != YamlNode::Kind::scalar)
         return unexpected(member.value, "", "put the sharding in quotes, " + form);
-      const auto dims = plan::parse_pinned(member.value.text);
-      if (!dims) return unexpected(member.value, "", form);
-      pins.push_back({member.key.text, *dims});
+      auto pin = plan::parse_pin(member.key.text, member.value.text);
+      if (!pin) return unexpected(member.value, "", form);
+      pins.push_back(std::move(*pin));
     }
     place(config_) = std::move(pins);
     return std::nullopt;
@@ -408,7 +408,7 @@ struct Printer {
     std::vector<std::string> words;
     for (const plan::Pin& pin : place(config))
       words.push_back(
-          format("{}: {}", yaml_quoted(pin.pattern), yaml_quoted(plan::to_string(pin.dims))));
+          format("{}: {}", yaml_quoted(pin.pattern), yaml_quoted(plan::to_string(pin))));
     return format("{{{}}}", join(words, ", "));
   }
 };

@@ -402,7 +402,7 @@ class Seeder {
 
   void moments(ParameterLayout& layout, const Value& weight, const Dims& rows) {
     layout.moments = layout.rest;
-    if (!options_.shard_states) return;
+    if (!options_.shard_states || is_cut_by(layout.rest, axes_.data)) return;
     // Only the outermost dim: a rank's share of the update is then one run of memory. Padding stays
     // whole.
     if (!rows.empty() && rows[0] == 0 && !is_padded(layout.rest))
@@ -422,10 +422,18 @@ class Seeder {
     layout.rest = rest;
     layout.use = rest;
     for (op::Cuts& cuts : layout.use->dims)
-      std::erase_if(cuts, [&](const op::Cut& cut) { return cut.axis == axes_.z; });
+      std::erase_if(cuts, [&](const op::Cut& cut) {
+        return cut.axis == axes_.z || cut.axis == axes_.data;  // which divide samples
+      });
     if (layout.use->replicated()) layout.use->dims.clear();
     moments(layout, weight, rows);
     if (weight.role == ValueRole::received) receive(layout);
+  }
+
+  static bool is_cut_by(const op::Sharding& sharding, AxisId axis) {
+    return std::ranges::any_of(sharding.dims, [&](const op::Cuts& cuts) {
+      return std::ranges::find(cuts, axis, &op::Cut::axis) != cuts.end();
+    });
   }
 
   /// The one of x and y that cuts those dims; none where both do, or neither.

@@ -107,11 +107,12 @@ struct RefusedSchedule {
 /// A pin of the user cannot be obeyed.
 struct BadPin {
   enum class Why : std::uint8_t {
-    unused,       // no parameter has such a name
-    dims,         // the parameter has other dims
+    unused,       // no parameter and no activation has such a name
+    dims,         // the tensor has other dims
     indivisible,  // the axes do not divide a dim
     other_pin,    // another pin says otherwise of the parameter
-    graph         // an op cannot work on a parameter that lies so
+    graph,        // an op cannot work on a parameter that lies so
+    whole         // the tensor is whole on every rank, and never ought to be
   } why = Why::unused;
   std::string pattern, sharding;  // of the pin
   std::string tensor;             // the first one that it is wrong for
@@ -140,7 +141,8 @@ struct Infeasible {
 inline bool is_of_any_grid(const Problem& problem) {
   if (std::holds_alternative<BadLayout>(problem)) return true;
   const auto* pin = std::get_if<BadPin>(&problem);
-  return pin != nullptr && pin->why != BadPin::Why::indivisible && pin->why != BadPin::Why::graph;
+  return pin != nullptr && pin->why != BadPin::Why::indivisible && pin->why != BadPin::Why::graph &&
+         pin->why != BadPin::Why::whole;
 }
 
 }  // namespace fourfold::plan

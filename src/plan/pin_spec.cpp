@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "base/format.h"
 #include "base/text.h"
@@ -59,7 +60,7 @@ std::optional<std::vector<PinnedDim>> parse_pinned(std::string_view text) {
     const auto dim = parse_dim(trimmed(word));
     if (!dim) return std::nullopt;
     for (const std::string& axis : dim->axes) {
-      const bool is_axis = axis == "x" || axis == "y" || axis == "z";
+      const bool is_axis = axis == "x" || axis == "y" || axis == "z" || axis == "data";
       if (!is_axis || std::ranges::find(seen, axis) != seen.end()) return std::nullopt;
       seen.push_back(axis);
     }
@@ -75,6 +76,23 @@ std::string to_string(const std::vector<PinnedDim>& dims) {
     if (!dim.axes.empty()) word += format(" ({})", join(dim.axes, ","));
   }
   return format("[{}]", join(words, ", "));
+}
+
+namespace {
+
+constexpr std::string_view never_whole = "never whole";
+
+}  // namespace
+
+std::optional<Pin> parse_pin(const std::string& pattern, std::string_view text) {
+  if (trimmed(text) == never_whole) return Pin{pattern, {}, true};
+  auto dims = parse_pinned(text);
+  if (!dims) return std::nullopt;
+  return Pin{pattern, std::move(*dims)};
+}
+
+std::string to_string(const Pin& pin) {
+  return pin.is_never_whole ? std::string(never_whole) : to_string(pin.dims);
 }
 
 bool matches(std::string_view pattern, std::string_view name) {

@@ -1,5 +1,5 @@
-// How the user has parameters lie: a pattern of their names, and a sharding in the notation that
-// programs print. Not what it means for a model (pins.h).
+// How the user has parameters and activations lie: a pattern of their names, and a sharding in the
+// notation that programs print. Not what it means for a model (pins.h).
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,19 @@ struct PinnedDim {
 struct Pin {
   std::string pattern;  // of names; '*' is any run of letters
   std::vector<PinnedDim> dims;
+  bool is_never_whole = false;  // no sharding: any but that in which every rank has all of it
   bool operator==(const Pin&) const = default;
 };
 
-/// "[64 (y,z), *, 192 (x)]", between steps. Nothing where the text is malformed or names an axis
-/// that is none of x, y and z, or one twice: ranks on data have whole parameters.
+/// "[64 (y,z), *, 192 (x)]", of a parameter between steps. Nothing where the text is malformed or
+/// names an axis that a grid has not, or one twice.
 std::optional<std::vector<PinnedDim>> parse_pinned(std::string_view text);
 std::string to_string(const std::vector<PinnedDim>& dims);
+
+/// The same, or "never whole".
+std::optional<Pin> parse_pin(const std::string& pattern, std::string_view text);
+/// Without the pattern.
+std::string to_string(const Pin& pin);
 
 /// The texts between commas that stand outside of parentheses.
 std::vector<std::string> split_clauses(std::string_view text);

@@ -71,9 +71,14 @@ std::variant<Layout, Infeasible> make_layout(const graph::ModelGraphs& model, co
   }
   auto pinned = pinned_shardings(train, mesh, spec.pins);
   if (auto* infeasible = std::get_if<Infeasible>(&pinned)) return std::move(*infeasible);
-  auto made =
-      axonn(train, mesh, {spec.shard_sequence, spec.shard_states, std::get<0>(std::move(pinned))});
-  if (auto* layout = std::get_if<Layout>(&made)) add_averages(*layout, train);
+  const PinnedShardings& pins = std::get<PinnedShardings>(pinned);
+  auto made = axonn(train, mesh, {spec.shard_sequence, spec.shard_states, pins.weights});
+  auto* layout = std::get_if<Layout>(&made);
+  if (layout == nullptr) return made;
+  add_averages(*layout, train);
+  for (const auto& [name, sharding] : pins.activations)
+    layout->activations[name] =
+        keep_as(sharding, train.value(train.find(name).value()).shape.rank());
   return made;
 }
 
@@ -115,7 +120,7 @@ Infeasible blamed(const graph::ModelGraphs& model, const PlanSpec& spec, Infeasi
   for (const Pin& pin : spec.pins) {
     fewer.pins.push_back(pin);
     if (std::holds_alternative<Plan>(make_plan(model, fewer))) continue;
-    BadPin bad{BadPin::Why::graph, pin.pattern, to_string(pin.dims), {}};
+    BadPin bad{BadPin::Why::graph, pin.pattern, to_string(pin), {}};
     bad.other =
         format("{} in graph {}: {}", broken->op, op::to_string(broken->graph), broken->problem);
     for (const graph::Value& value : train.values) {
@@ -169,6 +174,17 @@ std::variant<Plan, Infeasible> plan_mesh(const graph::ModelGraphs& model, const 
       .schedule = {}};
 }
 
+/// What pins never have whole, and the plan has.
+std::vector<Problem> left_whole(const graph::ModelGraphs& model, const PlanSpec& spec,
+                                const Layout& layout, const Plan& plan) {
+  if (std::ranges::none_of(spec.pins, &Pin::is_never_whole)) return {};
+  const graph::Graph& train = leading_graph(model);
+  const auto pinned = pinned_shardings(train, plan.meshes[0], spec.pins);
+  const auto* pins = std::get_if<PinnedShardings>(&pinned);
+  return pins == nullptr ? std::vector<Problem>()
+                         : left_whole(train, *pins, layout, plan.of(train.kind).values);
+}
+
 }  // namespace
 
 std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const PlanSpec& spec) {
@@ -182,6 +198,9 @@ std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const 
     return of_layout(*spec.layout, *infeasible);
   if (auto* infeasible = std::get_if<Infeasible>(&made))
     return blamed(model, spec, std::move(*infeasible));
+  if (auto problems = left_whole(model, spec, std::get<Layout>(layout), std::get<Plan>(made));
+      !problems.empty())
+    return Infeasible{std::move(problems)};
   return made;
 }
 

@@ -217,7 +217,8 @@ TEST_F(GptPipelines, end_with_one_clear_line_where_stages_do_not_fit) {
           {"stage 1 cannot divide micro-batches of 2 samples among 3 ranks"});
   refused({"parallel.pipeline.stages=2", "parallel.tensor={x: 2}",
            "parallel.pin={blocks.9.mlp.up.weight: \"[*, * (x)]\"}"},
-          2, {"blocks.9.mlp.up.weight: no parameter has such a name; did you mean"});
+          2,
+          {"blocks.9.mlp.up.weight: no parameter and no activation has such a name; did you mean"});
   refused({"parallel.pipeline.stages=2", "parallel.pipeline.transfer=signal"}, 2,
           {"parallel.pipeline.transfer = signal passes a byte in place of a tensor",
            "set broadcast", "--set"});

@@ -53,7 +53,7 @@ TEST(Pins, a_pin_is_written_as_programs_print_shardings) {
   EXPECT_EQ(to_string(*dims), text);
   EXPECT_EQ(parse_pinned(" [ 64 (y, z) ,*,* (x) ] "), dims);
   for (const char* wrong : {"", "64 (y)", "[64 (y]", "[0]", "[64 (w)]", "[64 (x), 32 (x)]",
-                            "[64 (data)]", "[6a]", "[64 ()]", "[]", "[64 (y:4)]"})
+                            "[64 (data), 2 (data)]", "[6a]", "[64 ()]", "[]", "[64 (y:4)]"})
     EXPECT_FALSE(parse_pinned(wrong)) << wrong;
 }
 
@@ -96,7 +96,8 @@ TEST(Pins, small_parameters_may_be_cut_at_rest) {
 
 TEST(Pins, a_pin_of_no_parameter_is_refused_with_the_name_that_is_meant) {
   EXPECT_EQ(refusal(pinned({pin("blocks.0.mlp.upp.weight", "[*, *]")})),
-            "parallel.pin blocks.0.mlp.upp.weight: no parameter has such a name; did you mean "
+            "parallel.pin blocks.0.mlp.upp.weight: no parameter and no activation has such a name; "
+            "did you mean "
             "blocks.0.mlp.up.weight?");
   const std::string other = refusal(pinned({pin("layers.*.kernel", "[*, *]")}));
   EXPECT_NE(other.find("there are wte.weight, wpe.weight, "), std::string::npos) << other;
@@ -178,7 +179,8 @@ TEST(Pins, one_of_the_two_weights_of_a_seam_may_be_pinned_alone) {
 
 TEST(Pins, what_a_unet_cannot_obey_is_refused_in_one_line) {
   EXPECT_EQ(rest_on_unet({pin("down.0.0.conv3.weight", "[*, *, *, *]")}, "in.weight"),
-            "parallel.pin down.0.0.conv3.weight: no parameter has such a name; did you mean "
+            "parallel.pin down.0.0.conv3.weight: no parameter and no activation has such a name; "
+            "did you mean "
             "down.0.0.conv1.weight?");
   EXPECT_EQ(rest_on_unet({pin("in.weight", "[* (x), *]")}, "in.weight"),
             "parallel.pin in.weight: [* (x), *] is not of the dims 16 x 3 x 3 x 3 of in.weight; "
@@ -245,7 +247,8 @@ TEST(Pins, a_tied_table_lies_as_pinned_where_it_is_kept) {
 
 TEST(Pins, stages_refuse_in_one_line_what_none_of_them_can_obey) {
   EXPECT_EQ(rest_on_stages({pin("blocks.2.mlp.up.weight", "[*, *]")}, up).at(0),
-            "parallel.pin blocks.2.mlp.up.weight: no parameter has such a name; did you mean "
+            "parallel.pin blocks.2.mlp.up.weight: no parameter and no activation has such a name; "
+            "did you mean "
             "blocks.0.mlp.up.weight?");
   EXPECT_EQ(rest_on_stages({pin("blocks.*.attn.qkv.weight", "[*, 3 (x), *, *]")}, up).at(0),
             "parallel.pin blocks.*.attn.qkv.weight: [*, 3 (x), *, *] cuts 3 of "
@@ -269,6 +272,53 @@ TEST(Pins, layers_are_treated_alike_unless_a_pin_is_of_some_alone) {
   EXPECT_TRUE(alike({pin("blocks.*.mlp.up.weight", "[*, *]"), pin("wte.weight", "[*, *]")}));
   EXPECT_FALSE(alike({pin("blocks.1.mlp.up.weight", "[*, *]")}));
   EXPECT_FALSE(alike({pin("*.up.weight", "[*, *]"), pin("blocks.0.mlp.*", "[*, *]")}));
+}
+
+/// The sharding of a value of the training graph, as plans print it.
+std::string kept(const GptSetup& setup, const std::string& name) {
+  return rest_of(setup, name);
+}
+
+TEST(Pins, an_activation_is_kept_as_it_says_and_what_reads_it_follows) {
+  const std::string gelu = "blocks.0.mlp.gelu";
+  const GptSetup plain, setup = pinned({pin("blocks.*.mlp.gelu", "[* (data,z), * (x), *]")});
+  EXPECT_EQ(kept(plain, gelu), "[4 (data,z), 8, 128 (x)]");
+  EXPECT_EQ(kept(setup, gelu), "[4 (data,z), 8 (x), 128]");
+  EXPECT_EQ(kept(setup, "blocks.1.mlp.gelu"), "[4 (data,z), 8 (x), 128]");
+  EXPECT_EQ(rest_of(setup, up), rest_of(plain, up));
+}
+
+TEST(Pins, a_pattern_of_a_weight_is_of_weights_alone) {
+  // The activation blocks.0.mlp.up has other dims than the weights of such a name.
+  EXPECT_EQ(refusal(pinned({pin("blocks.0.mlp.up*", "[*, *, *]")})),
+            "parallel.pin blocks.0.mlp.up*: [*, *, *] is not of the dims 32 x 128 of "
+            "blocks.0.mlp.up.weight; write a size or '*' for each of them");
+}
+
+TEST(Pins, ranks_of_data_may_cut_a_weight) {
+  const GptSetup setup = pinned({pin(up, "[32 (data), 128 (x)]")});
+  EXPECT_EQ(rest_of(setup, up), "[32 (data), 128 (x)]");
+}
+
+TEST(Pins, what_is_never_whole_is_refused_where_every_rank_has_it) {
+  EXPECT_EQ(refusal(pinned({{up, {}, true}})), "a plan");
+  EXPECT_EQ(refusal(pinned({{"blocks.*.ln1.gain", {}, true}})),
+            "parallel.pin blocks.*.ln1.gain: never whole, and every rank has all of "
+            "blocks.0.ln1.gain (32); write how it is cut, or set parallel.strategy = auto where an "
+            "axis divides it");
+  EXPECT_EQ(refusal(pinned({{up, {}, true}, pin(up, "[32, 128]")})),
+            "parallel.pin blocks.0.mlp.up.weight: [32, 128] says otherwise of "
+            "blocks.0.mlp.up.weight than blocks.0.mlp.up.weight; narrow one of the two patterns");
+  EXPECT_EQ(refusal(pinned({pin(up, "[32 (x), 128]"), {up, {}, true}})), "a plan");
+  EXPECT_EQ(refusal(pinned({{"blocks.*.mlp.gelu", {}, true}})), "a plan");
+}
+
+TEST(Pins, never_whole_is_written_so) {
+  const auto never = parse_pin("wte.weight", " never whole ");
+  ASSERT_TRUE(never);
+  EXPECT_TRUE(never->is_never_whole);
+  EXPECT_EQ(to_string(*never), "never whole");
+  EXPECT_FALSE(parse_pin("wte.weight", "never"));
 }
 
 }  // namespace
