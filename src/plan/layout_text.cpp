@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "base/text.h"
 #include "op/rule.h"
+#include "plan/make_mesh.h"
 #include "plan/pin_spec.h"
 
 namespace fourfold::plan {
@@ -77,7 +78,8 @@ class LayoutReader {
 
   std::variant<Layout, std::vector<Diagnostic>> run() {
     if (trim(lines_[0]) != first_line) {
-      problem(format("this is no layout: its first line is not '{}'", first_line), {});
+      problem(format("this is no layout: its first line is not '{}'", first_line),
+              "give a file of `fourfold plan CONFIG -o FILE`");
       return std::move(problems_);
     }
     for (at_ = 1; at_ < lines_.size() && problems_.size() < most_problems; ++at_)
@@ -126,10 +128,20 @@ class LayoutReader {
       return problem(format("'{}' stands here for the second time", subject), "remove one of both",
                      subject);
     if (kind == "mesh") read_mesh(body);
-    if (kind == "samples") layout_.samples = axes_of(body);
+    if (kind == "samples") read_samples(body);
     if (kind == "parameter") read_parameter(name, body);
     if (kind == "keep") read_keep(name, body);
     if (kind == "op") read_op(name, body);
+  }
+
+  /// Ranks are fed so: a layout may not say otherwise.
+  void read_samples(std::string_view body) {
+    const std::size_t before = problems_.size();
+    layout_.samples = axes_of(body);
+    const Axes axes = plan::axes_of(mesh_);
+    if (problems_.size() == before && layout_.samples != std::vector<AxisId>{axes.data, axes.z})
+      problem(format("samples are divided on data and z, not on '{}'", body),
+              "write 'samples: data, z'", body);
   }
 
   void read_mesh(std::string_view body) {
@@ -184,8 +196,8 @@ class LayoutReader {
       } else if (words.starts_with("used as ")) {
         into = &layout.use.emplace();
       } else if (!is_first) {
-        return problem("after a weight's sharding there is 'moments [...]' or 'used as [...]'", {},
-                       words);
+        return problem("this is neither the moments of a weight nor how it is used",
+                       "write 'moments [...]' or 'used as [...]'", words);
       }
       if (!read_sharding(words.substr(std::min(words.find('['), words.size())), weight, *into))
         return;
@@ -313,6 +325,11 @@ class LayoutReader {
     const std::size_t before = problems_.size();
     const std::vector<AxisId> axes = axes_of(clause.substr(open + 1, clause.size() - open - 2));
     if (problems_.size() > before) return false;
+    if (axes.empty()) {
+      problem(format("'{}' names no axis", clause), "leave the factor out, or write 'whole'",
+              clause);
+      return false;
+    }
     const std::map<char, std::int64_t> sizes = factor_sizes(train_, node);
     const auto size = sizes.find(factor[0]);
     if (size == sizes.end()) {
