@@ -34,6 +34,7 @@ void refuse_without_machine(const PlanArguments& arguments) {
                       : !arguments.tokens.empty()  ? "--tokens"
                       : arguments.simulated        ? "--simulate"
                       : !arguments.explain.empty() ? "--explain"
+                      : arguments.chosen           ? "--choose"
                       : arguments.format != "text" ? "--format"
                                                    : nullptr;
   if (given != nullptr)
@@ -81,7 +82,8 @@ void plan_on_machine(const PlanArguments& arguments) {
     text = job::ranking_text(ranking, top, cost);
   screen::print("%s", text.c_str());
   if (!arguments.output.empty())
-    write_layout(arguments.output, job::layout_text(job::planned_first(ranking)));
+    write_layout(arguments.output,
+                 job::layout_text(job::planned_of(ranking, arguments.chosen.value_or(1))));
 }
 
 void solve_problem(const PlanArguments& arguments) {
@@ -110,9 +112,10 @@ void plan(const PlanArguments& arguments) {
        {without_styles(screen::to_text(job::summary_rows(job))), job::parameter_table(job),
         job::memory_table(job), job::traffic_table(job), job::program_table(job)})
     screen::print("%s\n", section.c_str());
-  if (!arguments.output.empty()) write_layout(arguments.output, job::layout_text(job));
+  const std::string layout = arguments.output.empty() ? "" : job::layout_text(job);
   const std::string switches = job::switch_table(std::move(job));
   if (!switches.empty()) screen::print("%s\n", switches.c_str());
+  if (!layout.empty()) write_layout(arguments.output, layout);
 }
 
 }  // namespace fourfold::cli

@@ -147,6 +147,7 @@ struct PlanArguments {
   std::vector<std::int64_t> explain;      // two places of the list; empty: the list
   std::string format = "text";            // or "json"
   std::string output;                     // a file for the layout; empty: none
+  std::optional<std::int64_t> chosen;     // the place of the list whose layout that is; none: 1
   std::string problem;                    // a file that is solved in place of all else; empty: none
   std::string solver = "elimination";     // of solve::solvers()
 };

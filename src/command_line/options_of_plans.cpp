@@ -95,9 +95,14 @@ void add_plan(CLI::App& app, Commands& commands) {
                   "With --machine or --problem: text, or json in seconds and bytes")
       ->check(one_of({"text", "json"}))
       ->capture_default_str();
-  sub->add_option("-o,--output", arguments.output,
-                  "Write the layout to this file, for parallel.layout; with --machine that of plan "
-                  "1");
+  auto* output = sub->add_option("-o,--output", arguments.output,
+                                 "Write the layout to this file, for parallel.layout; with "
+                                 "--machine that of plan 1");
+  sub->add_option("--choose", arguments.chosen,
+                  "With --machine and --output: the plan of the list whose layout is written")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
+      ->needs(output)
+      ->type_name("N");
   auto* problem = sub->add_option("--problem", arguments.problem,
                                   "Solve this assignment problem instead: a JSON file of nodes "
                                   "and edges with their costs");

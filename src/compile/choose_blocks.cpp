@@ -8,6 +8,16 @@
 namespace fourfold::compile {
 namespace {
 
+/// Where the tensor that is gathered is whole along the axis.
+std::size_t whole_dim(const Conversion& c) {
+  return c.kind == MoveKind::all_to_all ? c.from_dim : c.dim;
+}
+
+/// True if equal shares of the memory of a rank's tensor are the members' blocks of the dim.
+bool is_contiguous(const Shape& local, std::size_t dim, std::int64_t ranks, std::int64_t share) {
+  return local.elements(0, dim) == 1 && local[dim] == share * ranks;
+}
+
 class Chooser {
  public:
   Chooser(ShardedGraph graph, const plan::Plan& plan) : result_(std::move(graph)), plan_(plan) {
@@ -44,24 +54,15 @@ class Chooser {
   void place(Move move) {
     const Conversion& c = move.conversion;
     if (c.kind == MoveKind::slice) return place_slice(std::move(move));
-    // The tensor whose shares belong to the members: where the dim is whole along the axis.
-    const bool scatters = c.kind == MoveKind::reduce_scatter || c.kind == MoveKind::all_to_all;
-    const bool gathers = c.kind == MoveKind::all_gather || c.kind == MoveKind::all_to_all;
-    const std::size_t whole_dim = c.kind == MoveKind::all_to_all ? c.from_dim : c.dim;
-    const std::int64_t scattered_share = scatters ? local_shape(move.to)[c.dim] : 0,
-                       gathered_share = gathers ? local_shape(move.from)[whole_dim] : 0;
-    if (!scatters && !gathers) {
-      result_.steps.emplace_back(std::move(move));
-      return;
-    }
-    const AxisId axis = c.axes.front();
-    const bool is_scattered = scatters && !is_contiguous(move.from, c.dim, axis, scattered_share);
-    const bool is_gathered = gathers && !is_contiguous(move.to, whole_dim, axis, gathered_share);
+    const Shape from = local_shape(move.from), to = local_shape(move.to);
+    const auto [is_scattered, is_gathered] =
+        blocks_of(c, from, to, mesh_of(result_.value(move.to)));
+    const AxisId axis = c.axes.empty() ? AxisId() : c.axes.front();
     if (is_scattered) {
       Move pack = move;
       pack.sum.reset();
       pack.conversion.kind = MoveKind::pack;
-      pack.to = blocked(move.from, "packed", {c.dim, axis, scattered_share});
+      pack.to = blocked(move.from, "packed", {c.dim, axis, to[c.dim]});
       move.from = pack.to;
       result_.steps.emplace_back(std::move(pack));
     }
@@ -71,7 +72,7 @@ class Chooser {
     }
     Move unpack = move;
     unpack.conversion.kind = MoveKind::unpack;
-    unpack.from = blocked(move.to, "blocks", {whole_dim, axis, gathered_share});
+    unpack.from = blocked(move.to, "blocks", {whole_dim(c), axis, from[whole_dim(c)]});
     move.to = unpack.from;
     move.sum.reset();
     result_.steps.emplace_back(std::move(move));
@@ -84,13 +85,6 @@ class Chooser {
   }
   const Mesh& mesh_of(const ShardedValue& value) const {
     return plan_.meshes[value.sharding.mesh.index()];
-  }
-
-  /// True if equal shares of the local tensor's memory are the members' blocks of the dim.
-  bool is_contiguous(ValueId id, std::size_t dim, AxisId axis, std::int64_t share) const {
-    const Shape local = local_shape(id);
-    return local.elements(0, dim) == 1 &&
-           local[dim] == share * mesh_of(result_.value(id)).axes[axis.index()].size;
   }
 
   ValueId blocked(ValueId like, std::string_view word, const program::Blocked& order) {
@@ -117,6 +111,16 @@ class Chooser {
 };
 
 }  // namespace
+
+Blocks blocks_of(const Conversion& c, const Shape& from, const Shape& to, const Mesh& mesh) {
+  const bool scatters = c.kind == MoveKind::reduce_scatter || c.kind == MoveKind::all_to_all;
+  const bool gathers = c.kind == MoveKind::all_gather || c.kind == MoveKind::all_to_all;
+  if (!scatters && !gathers) return {};
+  const std::int64_t ranks = mesh.axes[c.axes.front().index()].size;
+  const std::size_t gathered = whole_dim(c);
+  return {scatters && !is_contiguous(from, c.dim, ranks, to[c.dim]),
+          gathers && !is_contiguous(to, gathered, ranks, from[gathered])};
+}
 
 ShardedGraph choose_blocks(ShardedGraph graph, const plan::Plan& plan) {
   return Chooser(std::move(graph), plan).run();

@@ -7,6 +7,15 @@
 
 namespace fourfold::compile {
 
+/// True where the shares of a conversion's members lie apart in memory, before it or after it: a
+/// rank's tensor is then packed first, or unpacked last.
+struct Blocks {
+  bool before = false, after = false;
+};
+/// `from` and `to`: the shapes that a rank has before and after the conversion.
+Blocks blocks_of(const Conversion& conversion, const Shape& from, const Shape& to,
+                 const Mesh& mesh);
+
 /// A collective gives each member one contiguous share. That holds for a plain tensor where the dim
 /// that gains or loses the cut is outermost in memory and the members divide it; parameters are
 /// annotated so that theirs is. Everywhere else the tensor is moved in a blocked buffer, and `pack`

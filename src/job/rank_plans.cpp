@@ -220,6 +220,7 @@ Ranking rank_plans(const config::Config& config, machine::Cluster cluster,
       question_of(ranking.config, ranking.cluster, ranking.ranks, ranking.node_ranks);
   choose_stages(ranking.config, asked, question);
   if (asked.keeps_what_is_set) keep_what_is_set(ranking.config, question);
+  question.compile = compiler_of(ranking.config, ranking.ranks);
   ranking.answer = search::rank_grids(question);
   const auto bad = std::ranges::find_if(ranking.answer.problems, [](const plan::Problem& problem) {
     return std::holds_alternative<plan::BadLayout>(problem);
@@ -228,7 +229,6 @@ Ranking rank_plans(const config::Config& config, machine::Cluster cluster,
   if (ranking.answer.plans.empty() && ranking.answer.too_large.empty()) refuse_illegal(ranking);
   if (ranking.answer.plans.empty()) refuse_too_large(ranking);
   if (asked.simulated > 0) {
-    question.compile = compiler_of(ranking.config, ranking.ranks);
     search::simulate_best(question, ranking.answer, asked.simulated);
     if (ranking.answer.plans.empty()) refuse_never_ending(ranking);
   }
@@ -247,9 +247,20 @@ Ranking rank_plans(const config::Config& config, machine::Cluster cluster,
   return ranking;
 }
 
-PlannedRun planned_first(const Ranking& ranking) {
-  return plan_run(settle(config::with_plan(ranking.config, ranking.answer.plans.front().spec),
-                         {.ranks = ranking.ranks}));
+search::PlanDifferences differences_of(const Ranking& ranking, const search::PricedPlan& a,
+                                       const search::PricedPlan& b) {
+  return search::compare_plans(
+      question_of(ranking.config, ranking.cluster, ranking.ranks, ranking.node_ranks), a, b);
+}
+
+PlannedRun planned_of(const Ranking& ranking, std::int64_t number) {
+  const auto& plans = ranking.answer.plans;
+  if (number > std::ssize(plans))
+    throw UserError(ExitCode::bad_config,
+                    format("--choose {}: the list has plans 1 to {}; choose one of them", number,
+                           plans.size()));
+  const search::PricedPlan& plan = plans[static_cast<std::size_t>(number - 1)];
+  return plan_run(settle(config::with_plan(ranking.config, plan.spec), {.ranks = ranking.ranks}));
 }
 
 }  // namespace fourfold::job

@@ -12,6 +12,7 @@
 #include "config/config.h"
 #include "job/job.h"
 #include "machine/cluster.h"
+#include "search/compare_plans.h"
 #include "search/rank_grids.h"
 #include "search/rivals.h"
 
@@ -49,7 +50,12 @@ bool has_sizes_set(const config::Config& config, const plan::Grid& grid);
 /// with grids that are, or where none fits the memory, with the largest tensors.
 Ranking rank_plans(const config::Config& config, machine::Cluster cluster, const PlansAsked& asked);
 
-/// The first plan of a ranking, with its graphs.
-PlannedRun planned_first(const Ranking& ranking);
+/// A plan of a ranking, by its place from 1 on, with its graphs. Errors: UserError(bad_config)
+/// where the list has no such place.
+PlannedRun planned_of(const Ranking& ranking, std::int64_t number);
+
+/// What two of its plans, of one mesh each, do otherwise.
+search::PlanDifferences differences_of(const Ranking& ranking, const search::PricedPlan& a,
+                                       const search::PricedPlan& b);
 
 }  // namespace fourfold::job

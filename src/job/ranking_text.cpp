@@ -10,6 +10,7 @@
 #include "base/format.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "job/difference_text.h"
 #include "job/front_chart.h"
 #include "search/explain.h"
 #include "search/searched_plans.h"
@@ -366,6 +367,7 @@ std::string explanation_text(const Ranking& ranking, std::int64_t a, std::int64_
   text += "\n";
   text += stages_text(*faster, name_a) + stages_text(*slower, name_b);
   text += by_analogy(*faster, name_a) + by_analogy(*slower, name_b);
+  text += difference_text(ranking, static_cast<std::size_t>(a), static_cast<std::size_t>(b));
   return text + reason(*faster, a, *slower, b);
 }
 

@@ -23,6 +23,10 @@ struct PinnedShardings {
   std::map<std::string, op::Sharding> activations;  // how they are kept
   std::map<std::string, Pin> never_whole;           // of both, and who says it
   bool operator==(const PinnedShardings&) const = default;
+
+  bool has(const std::string& name) const {
+    return weights.contains(name) || activations.contains(name) || never_whole.contains(name);
+  }
 };
 
 /// The pins that are of something in a training graph. A pattern that is of some weight, a

@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "compile/choose_blocks.h"
 #include "compile/insert_conversions.h"
 #include "compile/passes.h"
 #include "compile/persistent_region.h"
@@ -143,6 +144,11 @@ class Counter {
       demand_.other_bytes += calls * 2 * bytes(move.to);
       return;
     }
+    const auto [is_packed, is_unpacked] =
+        compile::blocks_of(move.conversion, local(move.from), local(move.to), mesh_);
+    demand_.other_bytes +=
+        calls * 2 * ((is_packed ? bytes(move.from) : 0) + (is_unpacked ? bytes(move.to) : 0));
+    demand_.instructions += calls * ((is_packed ? 1 : 0) + (is_unpacked ? 1 : 0));
     const Sent once = sent_of(move.conversion, mesh_, bytes(move.from), bytes(move.to));
     exchanges_[{move.purpose, move.conversion.axes}].push_back({step_, &move});
     Sent& sent =
@@ -331,8 +337,9 @@ class Counter {
   bool is_hideable(const Move& move) const {
     const plan::Overlap& overlap = plan_.overlap;
     const MoveKind kind = move.conversion.kind;
+    // What an update has changed is gathered when nothing is left to compute.
     if (kind == MoveKind::all_gather && move.purpose == compile::Purpose::weights)
-      return overlap.all_gather;
+      return overlap.all_gather && move.phase != Phase::update;
     if (move.purpose == compile::Purpose::gradients) return overlap.reduce_scatter;
     const bool is_again = graph_.value(move.from).name.find("/again") != std::string::npos;
     return overlap.all_reduce && move.phase == Phase::backward && !is_again;

@@ -1,15 +1,14 @@
 #include "search/layout_problem.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
+#include <ranges>
 #include <set>
 
 #include "base/error.h"
 #include "base/format.h"
-#include "compile/conversion_path.h"
 #include "op/factor_choice.h"
-#include "search/demand.h"
+#include "search/alike_layers.h"
 
 namespace fourfold::search {
 namespace {
@@ -21,42 +20,16 @@ using graph::ValueId;
 using graph::ValueRole;
 using op::Sharding;
 
-Sharding reduced(Sharding sharding) {
-  sharding.partial.clear();
-  return sharding;
-}
-
-bool has_strides(const Sharding& sharding) {
-  return std::ranges::any_of(sharding.dims, [](const op::Cuts& cuts) {
-    return std::ranges::any_of(cuts, [](const op::Cut& cut) { return cut.stride.has_value(); });
-  });
-}
+using LinearIn = op::FactorRule::Linear;
 
 bool is_subset(const std::vector<op::Partial>& few, const std::vector<op::Partial>& of) {
   return std::ranges::all_of(
       few, [&](const op::Partial& one) { return std::ranges::find(of, one) != of.end(); });
 }
 
-/// Which factor an axis cuts that is not open, if any.
-using Fixed = std::map<AxisId, std::optional<char>>;
-
-/// Calls `visit` for every way in which each of the axes cuts one factor that it divides, or none.
-template <class Visit>
-void for_each_cuts(const Mesh& mesh, std::span<const AxisId> axes, const Fixed& fixed,
-                   op::FactorSizes left, const plan::FactorAxes& cuts, const Visit& visit) {
-  if (axes.empty()) return visit(cuts);
-  const auto place = fixed.find(axes[0]);
-  if (place == fixed.end() || !place->second)
-    for_each_cuts(mesh, axes.subspan(1), fixed, left, cuts, visit);
-  const std::int64_t ranks = mesh.axes[axes[0].index()].size;
-  for (auto& [factor, size] : left) {
-    if (size % ranks != 0 || (place != fixed.end() && place->second != factor)) continue;
-    plan::FactorAxes more = cuts;
-    more[factor].push_back(axes[0]);
-    size /= ranks;
-    for_each_cuts(mesh, axes.subspan(1), fixed, left, more, visit);
-    size *= ranks;
-  }
+bool is_sum_on(const Sharding& sharding, AxisId axis) {
+  const op::Partial* partial = sharding.partial_on(axis);
+  return partial != nullptr && partial->reduction == Reduction::sum;
 }
 
 /// What changes in what an op gives so that it is kept as `wanted`.
@@ -68,35 +41,49 @@ plan::Keep keep_as(const Sharding& wanted, std::size_t dims) {
   return keep;
 }
 
-}  // namespace
+/// The number of something among all that were met in a group before.
+template <class Meaning>
+class Meanings {
+ public:
+  std::size_t of(std::size_t group, const Meaning& meaning) {
+    std::vector<Meaning>& all = groups_[group];
+    const auto place = std::ranges::find(all, meaning);
+    const auto number = static_cast<std::size_t>(place - all.begin());
+    if (place == all.end()) all.push_back(meaning);
+    return number;
+  }
 
-std::vector<AxisId> axes_to_cut(const Mesh& mesh, const std::vector<AxisId>& samples) {
-  std::vector<AxisId> axes;
-  for (const AxisId axis : samples)
-    if (mesh.axes[axis.index()].size > 1) axes.push_back(axis);
-  for (std::size_t i = 0; i < mesh.axes.size(); ++i)
-    if (mesh.axes[i].size > 1 && std::ranges::find(axes, AxisId(i)) == axes.end())
-      axes.emplace_back(i);
-  return axes;
-}
+ private:
+  std::map<std::size_t, std::vector<Meaning>> groups_;
+};
+
+}  // namespace
 
 LayoutProblem::LayoutProblem(const graph::Graph& train, const plan::Layout& start,
                              LayoutSetting setting, Pricer& pricer)
     : train_(train),
       start_(start),
       setting_(std::move(setting)),
-      pricer_(pricer),
+      costs_(train, setting_, pricer),
+      axes_(axes_to_cut(*setting_.mesh, start.samples)),
       names_(plan::names_of_ops(train)),
+      first_makers_(train.values.size(), none),
       ways_(train.nodes.size()),
       node_of_op_(train.nodes.size(), none),
       shardings_(train.values.size()),
       rests_(train.values.size()),
       node_of_rest_(train.values.size(), none) {
+  auto pinned = plan::pinned_shardings(train, *setting_.mesh, setting_.pins);
+  require(std::holds_alternative<plan::PinnedShardings>(pinned),
+          "the pins of a search have no fault");
+  pinned_ = std::get<plan::PinnedShardings>(std::move(pinned));
   plan::PersistentShardings persistent = plan::persistent_shardings(train, start);
   auto derived = plan::derive_shardings(train, *setting_.mesh, start, persistent);
   require(std::holds_alternative<plan::GraphShardings>(derived),
           "the layout that a search begins with is legal");
   fixed_ = std::get<plan::GraphShardings>(std::move(derived));
+  for (std::size_t node = train.nodes.size(); node-- > 0;)
+    for (const ValueId id : train.nodes[node].outputs) first_makers_[id.index()] = node;
   for (std::size_t node = 0; node < train.nodes.size(); ++node)
     if (!plan::sees_state(train, train.nodes[node])) find_ways(node);
   for (std::size_t value = 0; value < train.values.size(); ++value)
@@ -107,10 +94,14 @@ LayoutProblem::LayoutProblem(const graph::Graph& train, const plan::Layout& star
     if (node_of_op_[node] != none) add_edges(node);
   for (std::size_t value = 0; value < train.values.size(); ++value)
     if (node_of_rest_[value] != none) add_edges_of_parameter(value);
+  if (setting_.layers_alike) share_choices();
 }
 
-bool LayoutProblem::is_open(AxisId axis) const {
-  return std::ranges::find(setting_.open, axis) != setting_.open.end();
+FixedCuts LayoutProblem::axes_not_open() const {
+  FixedCuts fixed;
+  for (const AxisId axis : axes_)
+    if (std::ranges::find(setting_.open, axis) == setting_.open.end()) fixed[axis];
+  return fixed;
 }
 
 ValueId LayoutProblem::operand(std::size_t node, std::size_t i) const {
@@ -134,10 +125,12 @@ std::size_t LayoutProblem::index_of(ValueId id, Sharding sharding) {
   return index;
 }
 
-double LayoutProblem::times(Phase phase) const {
-  return phase == Phase::update
-             ? 1
-             : static_cast<double>(setting_.batching.accumulation * setting_.batching.chunks);
+double LayoutProblem::conversion(ValueId id, std::size_t from, std::size_t to, bool is_at_end) {
+  if (from == to) return 0;
+  Shardings& known = shardings_[id.index()];
+  const auto [place, is_new] = known.seconds.try_emplace({from, to, is_at_end}, 0);
+  if (is_new) place->second = costs_.of_conversion(id, known.all[from], known.all[to], is_at_end);
+  return place->second;
 }
 
 // --- ways of ops
@@ -145,21 +138,19 @@ double LayoutProblem::times(Phase phase) const {
 void LayoutProblem::find_ways(std::size_t node) {
   const Node& of = train_.nodes[node];
   const op::FactorRule rule = op::factors(of.op, train_.shapes(of.reads)).of_any_form();
-  const std::vector<AxisId> axes = axes_to_cut(*setting_.mesh, start_.samples);
-  Fixed fixed;
-  for (const AxisId axis : axes)
-    if (!is_open(axis)) fixed[axis];
+  FixedCuts fixed = axes_not_open();
   if (const auto chosen = start_.ops.find(names_[node]); chosen != start_.ops.end())
     for (const auto& [factor, by] : chosen->second)
       for (const AxisId axis : by)
-        if (!is_open(axis)) fixed[axis] = factor;
-  for_each_cuts(*setting_.mesh, axes, fixed, plan::factor_sizes(train_, of), {},
-                [&](const plan::FactorAxes& cuts) { add_way(node, rule, cuts); });
+        if (const auto place = fixed.find(axis); place != fixed.end()) place->second = factor;
+  for_each_cuts(*setting_.mesh, axes_, fixed, plan::factor_sizes(train_, of),
+                [&](const plan::FactorAxes& cuts) { add_ways(node, rule, cuts); });
   require(!ways_[node].empty(), [&] { return format("{} can be computed whole", names_[node]); });
 }
 
-void LayoutProblem::add_way(std::size_t node, const op::FactorRule& rule,
-                            const plan::FactorAxes& axes) {
+/// The ways that cut factors so; they differ in which sums stay terms.
+void LayoutProblem::add_ways(std::size_t node, const op::FactorRule& rule,
+                             const plan::FactorAxes& axes) {
   const Node& of = train_.nodes[node];
   op::FactorChoice choice(rule, *setting_.mesh);
   const op::FactorSizes sizes = plan::factor_sizes(train_, of);
@@ -172,23 +163,74 @@ void LayoutProblem::add_way(std::size_t node, const op::FactorRule& rule,
   for (std::size_t i = 0; i < of.reads.size(); ++i)
     if (train_.value(of.reads[i]).role == ValueRole::step)
       shardings.reads[i].partial = fixed_.values[of.reads[i].index()].partial;
+  for_each_terms(node, rule, shardings, claims, axes_, {}, [&](const Terms& terms) {
+    add_way(node, rule, {axes, terms, {}}, shardings, claims);
+  });
+}
+
+/// Calls `visit` for every way to leave reads partial on these axes, first for none.
+void LayoutProblem::for_each_terms(std::size_t node, const op::FactorRule& rule,
+                                   const plan::NodeShardings& shardings,
+                                   const std::vector<Sharding>& claims,
+                                   std::span<const AxisId> axes, const Terms& terms,
+                                   const std::function<void(const Terms&)>& visit) const {
+  if (axes.empty() || rule.linear == LinearIn::no) return visit(terms);
+  const AxisId axis = axes[0];
+  for_each_terms(node, rule, shardings, claims, axes.subspan(1), terms, visit);
+  const auto cuts = [&](const Sharding& one) { return is_cut_by(one, axis); };
+  if (std::ranges::any_of(shardings.reads, cuts) || std::ranges::any_of(claims, cuts)) return;
+  const std::vector<ValueId>& reads = train_.nodes[node].reads;
+  const std::size_t most = rule.linear == LinearIn::one ? reads.size() : 1;
+  for (std::size_t read = 0; read < most; ++read) {
+    const bool is_given =
+        rule.linear == LinearIn::all
+            ? std::ranges::all_of(reads, [&](ValueId id) { return gives_terms(id, axis); })
+            : gives_terms(reads[read], axis);
+    if (!is_given) continue;
+    Terms more = terms;
+    more[axis] = read;
+    for_each_terms(node, rule, shardings, claims, axes.subspan(1), more, visit);
+  }
+}
+
+/// True if an activation may be kept as terms of a sum along the axis.
+bool LayoutProblem::gives_terms(ValueId id, AxisId axis) const {
+  const std::size_t maker = first_makers_[id.index()];
+  if (train_.value(id).role != ValueRole::activation || maker == none || is_pinned(id.index()))
+    return false;
+  const std::vector<ValueId>& outputs = train_.nodes[maker].outputs;
+  const auto output = static_cast<std::size_t>(std::ranges::find(outputs, id) - outputs.begin());
+  return std::ranges::any_of(ways_[maker], [&](const Way& way) {
+    const Sharding& given =
+        shardings_[id.index()].all[way.seen[train_.nodes[maker].reads.size() + output]];
+    return is_sum_on(given, axis) && !has_strides(given);
+  });
+}
+
+void LayoutProblem::add_way(std::size_t node, const op::FactorRule& rule, Way way,
+                            plan::NodeShardings shardings, const std::vector<Sharding>& claims) {
+  const Node& of = train_.nodes[node];
+  for (const auto& [axis, read] : way.terms)
+    for (std::size_t i = 0; i < of.reads.size(); ++i)
+      if (rule.linear == LinearIn::all || i == read)
+        shardings.reads[i].partial.push_back({axis, Reduction::sum});
+  for (Sharding& read : shardings.reads) std::ranges::sort(read.partial, {}, &op::Partial::axis);
   op::Propagation given = op::propagate(rule, shardings.reads, claims, *setting_.mesh);
   if (!given.problem.empty()) return;
   shardings.outputs = std::move(given.outputs);
   for (auto* list : {&shardings.reads, &shardings.outputs})
     for (Sharding& sharding : *list) sharding = plan::normal(std::move(sharding));
   plan::put_on(shardings, train_.mesh);
-  Way way{axes, {}, seconds_of(node, shardings)};
+  way.seconds = costs_.of_op(node, shardings);
   for (std::size_t i = 0; i < rule.operands.size(); ++i) {
     const ValueId id = operand(node, i);
-    const Sharding& seen =
-        i < of.reads.size() ? shardings.reads[i] : shardings.outputs[i - of.reads.size()];
-    way.seen.push_back(index_of(id, seen));
-    if (is_chosen(id)) continue;
     const bool is_read = i < of.reads.size();
+    way.seen.push_back(
+        index_of(id, is_read ? shardings.reads[i] : shardings.outputs[i - of.reads.size()]));
+    if (is_chosen(id)) continue;
     const std::size_t at = index_of(id, is_read ? fixed_.values[id.index()] : Sharding{});
     // A result is the sum of the terms of all micro-batches, and reduced once.
-    way.seconds += is_read ? times(of.phase) * conversion(id, at, way.seen.back())
+    way.seconds += is_read ? costs_.times(of.phase) * conversion(id, at, way.seen.back())
                            : conversion(id, way.seen.back(), at);
   }
   // Several ways may see the same: the first one that takes least stays.
@@ -200,113 +242,61 @@ void LayoutProblem::add_way(std::size_t node, const op::FactorRule& rule,
   ways_[node].push_back(std::move(way));
 }
 
-/// The work of a rank, with what a cut form sends between its rows.
-double LayoutProblem::seconds_of(std::size_t node, const plan::NodeShardings& shardings) {
-  graph::Graph one;
-  one.kind = train_.kind;
-  one.mesh = train_.mesh;
-  plan::GraphShardings kept{
-      .graph = one.kind, .mesh = one.mesh, .values = {}, .nodes = {shardings}};
-  std::map<ValueId, ValueId> copies;
-  const auto copied = [&](ValueId id, const Sharding& sharding, ValueRole role,
-                          const op::Operand& operand) {
-    const auto [place, is_new] = copies.try_emplace(id, one.values.size());
-    if (is_new) {
-      one.values.push_back(train_.value(id));
-      one.values.back().gradient_of.reset();
-      one.values.back().role = role;
-      one.values.back().element = operand.element;
-      kept.values.push_back(sharding);
-    }
-    return place->second;
-  };
-  Node copy = train_.nodes[node];
-  const op::Operands operands = op::operands(copy.op);
-  for (std::size_t i = 0; i < copy.reads.size(); ++i)
-    copy.reads[i] = copied(copy.reads[i], shardings.reads[i], ValueRole::input, operands[i]);
-  for (std::size_t i = 0; i < copy.outputs.size(); ++i)
-    copy.outputs[i] = copied(copy.outputs[i], shardings.outputs[i], ValueRole::activation,
-                             operands[copy.reads.size() + i]);
-  one.nodes.push_back(std::move(copy));
-  plan::Plan plan;
-  plan.meshes = {*setting_.mesh};
-  plan.batching = setting_.batching;
-  plan.compute = setting_.compute;
-  plan.graphs = {std::move(kept)};
-  return pricer_.price(demand_of(one, plan), setting_.groups).all();
-}
-
 // --- parameters
 
 void LayoutProblem::find_rests(std::size_t value) {
   const Shape& shape = train_.values[value].shape;
-  const Mesh& mesh = *setting_.mesh;
-  op::FactorSizes dims;
-  for (std::size_t dim = 0; dim < shape.rank(); ++dim)
-    dims[static_cast<char>('a' + dim)] = shape[dim];
-  const std::vector<AxisId> axes = axes_to_cut(mesh, start_.samples);
+  if (const auto pin = pinned_.weights.find(train_.values[value].name);
+      pin != pinned_.weights.end()) {
+    Sharding rest = pin->second;
+    rest.dims.resize(shape.rank());
+    return add_rest(value, rest);
+  }
   const plan::ParameterLayout& begun = start_.parameters.at(train_.values[value].name);
-  Fixed fixed;
-  for (const AxisId axis : axes)
-    if (!is_open(axis)) fixed[axis];
+  FixedCuts fixed = axes_not_open();
   for (std::size_t dim = 0; dim < begun.rest.dims.size(); ++dim)
     for (const op::Cut& cut : begun.rest.dims[dim])
-      if (!is_open(cut.axis) && !cut.stride) fixed[cut.axis] = static_cast<char>('a' + dim);
-  for_each_cuts(mesh, axes, fixed, dims, {}, [&](const plan::FactorAxes& cuts) {
-    Sharding rest;
-    rest.dims.resize(shape.rank());
-    std::set<AxisId> used;
-    for (const auto& [letter, by] : cuts)
-      for (const AxisId axis : by) {
-        rest.dims[static_cast<std::size_t>(letter - 'a')].push_back({axis, std::nullopt});
-        used.insert(axis);
-      }
-    Sharding moments = rest;
-    for (const AxisId axis : axes) {
-      const std::int64_t rows = op::local_size(shape[0], moments.dims[0], mesh);
-      if (used.contains(axis) || rows % mesh.axes[axis.index()].size != 0) continue;
-      moments.dims[0].push_back({axis, std::nullopt});
-    }
-    const ValueId id(value);
-    for (const Sharding* of : {&rest, &moments}) {
-      Rest one{index_of(id, rest), index_of(id, *of), 0};
-      one.seconds =
-          update_seconds(value, *of) + conversion(id, one.moments, one.rest, /*is_at_end=*/true);
-      rests_[value].push_back(one);
-      if (moments == rest) break;
-    }
-  });
+      if (const auto place = fixed.find(cut.axis); place != fixed.end() && !cut.stride)
+        place->second = static_cast<char>('a' + dim);
+  for_each_cuts(
+      *setting_.mesh, axes_, fixed, dims_as_factors(shape),
+      [&](const plan::FactorAxes& cuts) { add_rest(value, sharding_of(cuts, shape.rank())); });
+  const auto cutting = setting_.cut.find(train_.values[value].name);
+  if (cutting == setting_.cut.end() && !pinned_.never_whole.contains(train_.values[value].name))
+    return;
+  const auto size = [&](const Rest& one) {
+    return op::local_shape(shape, shardings_[value].all[one.rest], *setting_.mesh).elements();
+  };
+  const std::int64_t least = std::ranges::min(rests_[value] | std::views::transform(size));
+  const bool is_least = cutting != setting_.cut.end() && cutting->second == Cutting::most;
+  const std::int64_t most = is_least ? least : std::max(least, shape.elements() - 1);
+  std::erase_if(rests_[value], [&](const Rest& one) { return size(one) > most; });
 }
 
-double LayoutProblem::update_seconds(std::optional<std::size_t> value, const Sharding& moments) {
-  Demand demand;
-  for (const Node& node : train_.nodes) {
-    if (node.phase != Phase::update) continue;
-    std::optional<std::size_t> parameter;
-    for (const auto* list : {&node.reads, &node.outputs})
-      for (const ValueId id : *list) {
-        const Value& of = train_.value(id);
-        if (of.role == ValueRole::parameter) parameter = id.index();
-        if (of.role == ValueRole::gradient && of.gradient_of) parameter = of.gradient_of->index();
-      }
-    if (parameter != value) continue;
-    std::vector<Shape> shapes;
-    for (const auto* list : {&node.reads, &node.outputs})
-      for (const ValueId id : *list) {
-        const Shape& shape = train_.value(id).shape;
-        const bool is_of_it = value && shape == train_.values[*value].shape;
-        shapes.push_back(is_of_it ? op::local_shape(shape, moments, *setting_.mesh) : shape);
-      }
-    demand.instructions += 1;
-    demand.other_bytes += op::traffic_bytes(node.op, shapes, setting_.compute);
+/// A parameter may lie so with its moments, or these are cut further by the axes that are left.
+void LayoutProblem::add_rest(std::size_t value, const Sharding& rest) {
+  const Shape& shape = train_.values[value].shape;
+  const Mesh& mesh = *setting_.mesh;
+  Sharding moments = rest;
+  for (const AxisId axis : axes_) {
+    const std::int64_t rows = op::local_size(shape[0], moments.dims[0], mesh);
+    if (is_cut_by(rest, axis) || rows % mesh.axes[axis.index()].size != 0) continue;
+    moments.dims[0].push_back({axis, std::nullopt});
   }
-  return pricer_.price(demand, setting_.groups).all();
+  const ValueId id(value);
+  for (const Sharding* of : {&rest, static_cast<const Sharding*>(&moments)}) {
+    Rest one{index_of(id, rest), index_of(id, *of), 0};
+    one.seconds =
+        costs_.of_update(value, *of) + conversion(id, one.moments, one.rest, /*is_at_end=*/true);
+    rests_[value].push_back(one);
+    if (moments == rest) break;
+  }
 }
 
 // --- how values may be kept
 
 void LayoutProblem::find_kept() {
-  std::vector<std::set<std::size_t>> kept(shardings_.size());
+  std::vector<std::set<std::size_t>> kept(shardings_.size()), terms(shardings_.size());
   const auto add = [&](ValueId id, const Sharding& sharding) {
     if (!has_strides(sharding)) kept[id.index()].insert(index_of(id, sharding));
   };
@@ -318,6 +308,8 @@ void LayoutProblem::find_kept() {
         const Sharding seen = shardings_[id.index()].all[way.seen[i]];
         if (train_.value(id).role == ValueRole::gradient) add(id, seen);
         add(id, reduced(seen));
+        if (i < train_.nodes[node].reads.size() && !seen.partial.empty())
+          terms[id.index()].insert(way.seen[i]);
       }
   for (std::size_t value = 0; value < rests_.size(); ++value)
     for (const Rest& rest : rests_[value]) {
@@ -328,8 +320,24 @@ void LayoutProblem::find_kept() {
             train_.values[i].gradient_of->index() == value && !kept[i].empty())
           add(ValueId(i), moments);
     }
-  for (std::size_t i = 0; i < kept.size(); ++i)
-    shardings_[i].kept.assign(kept[i].begin(), kept[i].end());
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    std::vector<std::size_t>& list = shardings_[i].kept;
+    if (train_.values[i].role == ValueRole::activation)
+      if (const auto pin = pinned_.activations.find(train_.values[i].name);
+          pin != pinned_.activations.end()) {
+        list = {index_of(ValueId(i), pin->second)};
+        continue;
+      }
+    list.assign(kept[i].begin(), kept[i].end());
+    // Where both take the same, a sum is reduced where it is made.
+    std::ranges::copy_if(terms[i], std::back_inserter(list),
+                         [&](std::size_t one) { return !kept[i].contains(one); });
+    if (train_.values[i].role != ValueRole::activation ||
+        !pinned_.never_whole.contains(train_.values[i].name))
+      continue;
+    const auto is_whole = [&](std::size_t one) { return shardings_[i].all[one].dims.empty(); };
+    if (!std::ranges::all_of(list, is_whole)) std::erase_if(list, is_whole);
+  }
 }
 
 // --- the problem
@@ -339,7 +347,7 @@ void LayoutProblem::add_nodes() {
     problem_.nodes.push_back({std::move(name), std::move(comp), is_heavy});
     return problem_.nodes.size() - 1;
   };
-  add("update", {update_seconds(std::nullopt, {})}, false);
+  add("update", {costs_.of_update(std::nullopt, {})}, false);
   std::vector<bool> is_met(shardings_.size());
   for (std::size_t node = 0; node < ways_.size(); ++node) {
     if (ways_[node].empty()) continue;
@@ -362,6 +370,24 @@ void LayoutProblem::add_nodes() {
   }
 }
 
+/// True if a plan in which an activation is kept so has the op read it as the way does: it reads
+/// terms as such wherever its rule allows that.
+bool LayoutProblem::may_read(std::size_t node, const Way& way, std::size_t read,
+                             const Sharding& kept) const {
+  const Node& of = train_.nodes[node];
+  if (kept.partial.empty() || train_.value(of.reads[read]).role != ValueRole::activation)
+    return true;
+  const LinearIn linear = op::factors(of.op, train_.shapes(of.reads)).of_any_form().linear;
+  if (linear == LinearIn::no || (linear == LinearIn::first && read > 0)) return true;
+  return std::ranges::all_of(kept.partial, [&](const op::Partial& one) {
+    for (std::size_t i = 0; i < way.seen.size(); ++i)
+      if (is_cut_by(shardings_[operand(node, i).index()].all[way.seen[i]], one.axis)) return true;
+    const auto terms = way.terms.find(one.axis);
+    if (terms == way.terms.end()) return false;
+    return linear == LinearIn::all || terms->second <= read;
+  });
+}
+
 void LayoutProblem::add_edges(std::size_t node) {
   const std::vector<Way>& ways = ways_[node];
   for (std::size_t i = 0; i < ways[0].seen.size(); ++i) {
@@ -369,11 +395,7 @@ void LayoutProblem::add_edges(std::size_t node) {
     const Shardings& known = shardings_[id.index()];
     if (!is_chosen(id)) continue;
     const bool is_read = i < train_.nodes[node].reads.size();
-    const bool is_first =
-        train_.value(id).role == ValueRole::gradient &&
-        std::ranges::none_of(std::span(train_.nodes).first(node), [&](const Node& other) {
-          return std::ranges::find(other.outputs, id) != other.outputs.end();
-        });
+    const bool is_first = first_makers_[id.index()] == node;
     solve::Edge edge{
         is_read ? known.node : node_of_op_[node], is_read ? node_of_op_[node] : known.node, {}};
     const std::size_t rows = is_read ? known.kept.size() : ways.size();
@@ -381,14 +403,17 @@ void LayoutProblem::add_edges(std::size_t node) {
     for (std::size_t row = 0; row < rows; ++row)
       for (std::size_t column = 0; column < columns; ++column) {
         const std::size_t kept = known.kept[is_read ? row : column];
-        const std::size_t seen = ways[is_read ? column : row].seen[i];
-        const std::size_t from = is_read ? kept : seen, to = is_read ? seen : kept;
-        const std::vector<op::Partial>& given = known.all[from].partial;
+        const Way& way = ways[is_read ? column : row];
+        const std::size_t seen = way.seen[i], from = is_read ? kept : seen,
+                          to = is_read ? seen : kept;
         const std::vector<op::Partial>& wanted = known.all[to].partial;
-        const bool is_allowed =
-            is_subset(wanted, given) && (wanted.empty() || !is_first || from == to);
-        edge.comm.push_back(is_allowed ? times(train_.nodes[node].phase) * conversion(id, from, to)
-                                       : solve::forbidden);
+        // The first maker decides how a value is kept: either all sums stay or none.
+        const bool is_allowed = is_subset(wanted, known.all[from].partial) &&
+                                (is_read ? may_read(node, way, i, known.all[kept])
+                                         : wanted.empty() || !is_first || from == to);
+        edge.comm.push_back(is_allowed
+                                ? costs_.times(train_.nodes[node].phase) * conversion(id, from, to)
+                                : solve::forbidden);
       }
     problem_.edges.push_back(std::move(edge));
   }
@@ -404,7 +429,7 @@ void LayoutProblem::add_edges_of_parameter(std::size_t value) {
   };
   if (const Shardings& uses = shardings_[value]; uses.node != none)
     add(uses.node, uses.kept.size(), [&](const Rest& rest, std::size_t i) {
-      return times(Phase::forward) * conversion(ValueId(value), rest.rest, uses.kept[i]);
+      return costs_.times(Phase::forward) * conversion(ValueId(value), rest.rest, uses.kept[i]);
     });
   for (std::size_t i = 0; i < train_.values.size(); ++i) {
     const Value& gradient = train_.values[i];
@@ -418,44 +443,45 @@ void LayoutProblem::add_edges_of_parameter(std::size_t value) {
   }
 }
 
-/// Seconds of one conversion.
-double LayoutProblem::conversion(ValueId id, std::size_t from, std::size_t to, bool is_at_end) {
-  if (from == to) return 0;
-  Shardings& known = shardings_[id.index()];
-  const auto [place, is_new] = known.seconds.try_emplace({from, to, is_at_end}, 0);
-  if (!is_new) return place->second;
-  const Value& value = train_.value(id);
-  const Mesh& mesh = *setting_.mesh;
-  const bool is_rounded = value.role == ValueRole::parameter;
-  const auto size = static_cast<double>(size_bytes(
-      is_rounded ? setting_.compute : op::element_dtype(value.element, setting_.compute)));
-  const auto bytes = [&](const Sharding& sharding) {
-    return size * static_cast<double>(op::local_shape(value.shape, sharding, mesh).elements());
-  };
-  Demand demand;
-  double seconds = 0, before = bytes(known.all[from]);
-  for (const compile::Conversion& move : compile::conversion_path(known.all[from], known.all[to])) {
-    const double after = bytes(move.after);
-    demand.instructions += 1;
-    if (!compile::is_collective(move.kind)) {
-      demand.instructions -= 1;
-      demand.other_bytes += 2 * after;
-    } else {
-      Sent sent = sent_of(move, mesh, before, after);
-      if (is_at_end && setting_.bucket_bytes > 0)
-        sent.calls = std::min(1.0, sent.payload_bytes / static_cast<double>(setting_.bucket_bytes));
-      std::vector<machine::AxisGroup> along;
-      for (const AxisId axis : move.axes) along.push_back(setting_.groups[axis.index()]);
-      seconds += pricer_.seconds(move.kind, along, sent);
-    }
-    before = after;
+/// Layers that are alike choose together.
+void LayoutProblem::share_choices() {
+  const Alike alike = alike_layers(train_);
+  const std::size_t ops = train_.nodes.size(), values = train_.values.size();
+  // What is pinned chooses alone.
+  const auto group_of = [&](std::size_t i) { return is_pinned(i) ? i : alike.values[i]; };
+  std::vector<std::size_t> groups(problem_.nodes.size(), ops + 2 * values);
+  solve::Meanings numbers(problem_.nodes.size(), {0});
+  Meanings<Way> of_ops;
+  Meanings<Sharding> of_values;
+  Meanings<std::pair<Sharding, Sharding>> of_rests;
+  for (std::size_t node = 0; node < ops; ++node) {
+    if (node_of_op_[node] == none) continue;
+    const std::size_t group = groups[node_of_op_[node]] = alike.ops[node];
+    std::vector<std::size_t>& list = numbers[node_of_op_[node]] = {};
+    for (const Way& way : ways_[node]) list.push_back(of_ops.of(group, way));
   }
-  return place->second = seconds + pricer_.price(demand, setting_.groups).all();
+  for (std::size_t i = 0; i < values; ++i) {
+    const Shardings& known = shardings_[i];
+    if (known.node != none) {
+      const std::size_t group = groups[known.node] = ops + group_of(i);
+      std::vector<std::size_t>& list = numbers[known.node] = {};
+      for (const std::size_t kept : known.kept)
+        list.push_back(of_values.of(group, known.all[kept]));
+    }
+    if (node_of_rest_[i] == none) continue;
+    const std::size_t group = groups[node_of_rest_[i]] = ops + values + group_of(i);
+    std::vector<std::size_t>& list = numbers[node_of_rest_[i]] = {};
+    for (const Rest& rest : rests_[i])
+      list.push_back(of_rests.of(group, {known.all[rest.rest], known.all[rest.moments]}));
+  }
+  shared_ = solve::share(problem_, groups, numbers);
 }
 
 // --- what an assignment means
 
-plan::Layout LayoutProblem::layout(std::span<const std::size_t> choices) const {
+plan::Layout LayoutProblem::layout(std::span<const std::size_t> chosen) const {
+  const std::vector<std::size_t> choices =
+      shared_ ? shared_->whole(chosen) : std::vector<std::size_t>(chosen.begin(), chosen.end());
   plan::Layout layout;
   layout.samples = start_.samples;
   layout.parameters = start_.parameters;
@@ -488,11 +514,11 @@ plan::Layout LayoutProblem::layout(std::span<const std::size_t> choices) const {
       const bool is_gradient = value.role == ValueRole::gradient;
       const Sharding usual = is_gradient ? given
                              : value.gradient_of && kept[value.gradient_of->index()] != nullptr
-                                 ? *kept[value.gradient_of->index()]
+                                 ? reduced(*kept[value.gradient_of->index()])
                                  : reduced(given);
       if (wanted == usual) continue;
       plan::Keep keep;
-      if (wanted != reduced(given)) keep = keep_as(wanted, value.shape.rank());
+      if (wanted.dims != given.dims) keep = keep_as(wanted, value.shape.rank());
       keep.sums_stay = !wanted.partial.empty();
       layout.activations[value.name] = std::move(keep);
     }

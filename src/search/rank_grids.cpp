@@ -321,8 +321,14 @@ class Ranker {
       return grid;
     };
     for_each_on_all_cores(specs.size(), [&](std::size_t i) {
-      for (const plan::PlanSpec& spec :
-           searched_plans(graphs.of(question_.layers, specs[i]), specs[i], pricer_))
+      const auto fits = [&](const plan::PlanSpec& spec) { return has_room(graphs, spec); };
+      auto plans = searched_plans(graphs.of(question_.layers, specs[i]), specs[i], pricer_, fits);
+      if (auto* infeasible = std::get_if<plan::Infeasible>(&plans)) {
+        found[i].emplace_back().plan.spec = specs[i];
+        found[i].back().problems = std::move(infeasible->problems);
+        return;
+      }
+      for (const plan::PlanSpec& spec : std::get<std::vector<plan::PlanSpec>>(plans))
         found[i].push_back(count(spec));
     });
     if (question_.given) found.back().push_back(count(*question_.given));
@@ -331,6 +337,20 @@ class Ranker {
         answer_.with_layouts += grid.fits ? 1 : 0;
         counted.push_back(std::move(grid));
       }
+  }
+
+  /// True if a rank has the memory that the programs of a spec need; by closed form where they
+  /// cannot be compiled.
+  bool has_room(BuiltGraphs& graphs, const plan::PlanSpec& spec) const {
+    const CountedGrid counted = GridCounter(question_, graphs, answer_.memory_bytes).run(spec);
+    if (!counted.is_legal || !question_.compile) return counted.fits;
+    // What is far below the memory has room; programs need little more than closed forms say.
+    constexpr double surely = 0.8;
+    if (counted.fits && counted.plan.expected_bytes() <= surely * answer_.memory_bytes) return true;
+    std::int64_t most = 0;
+    for (const program::Bundle& bundle : question_.compile(counted.plan.spec).classes)
+      most = std::max(most, bundle.persistent_bytes + bundle.transient_bytes);
+    return static_cast<double>(most) <= answer_.memory_bytes;
   }
 
   /// Keeps a problem of each kind.

@@ -45,8 +45,8 @@ struct Question {
   bool searches_layouts = false;
   /// A plan of one mesh whose layout the user has given, which stands in the list.
   std::optional<plan::PlanSpec> given = std::nullopt;
-  /// All programs of a run with a spec. Asked for where plans are simulated; called from several
-  /// threads.
+  /// All programs of a run with a spec. Asked for where plans are simulated, or where memory may
+  /// have no room for a layout that is searched for; called from several threads.
   std::function<program::Job(const plan::PlanSpec&)> compile;
 };
 

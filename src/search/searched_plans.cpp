@@ -1,16 +1,88 @@
 #include "search/searched_plans.h"
 
+#include <algorithm>
 #include <utility>
-#include <variant>
 
 #include "plan/layout_text.h"
 #include "plan/plan.h"
 #include "search/choose_layout.h"
+#include "search/fit_layout.h"
 
 namespace fourfold::search {
 namespace {
 
 constexpr const char* searched = "searched";
+
+/// The layout that a search begins with: the strategy's, if it has one.
+plan::Layout first_layout(const graph::ModelGraphs& model, plan::PlanSpec spec, const Mesh& mesh) {
+  std::erase_if(spec.pins, [](const plan::Pin& pin) { return pin.is_never_whole; });
+  const auto made = plan::make_layout(model, spec, mesh);
+  const auto* layout = std::get_if<plan::Layout>(&made);
+  return layout != nullptr ? *layout : plan::whole_layout(model, mesh);
+}
+
+/// Searches on one grid.
+class GridSearch {
+ public:
+  GridSearch(const graph::ModelGraphs& model, const plan::PlanSpec& spec, Pricer& pricer,
+             const std::function<bool(const plan::PlanSpec&)>& fits)
+      : train_(model.at(op::ProgramKind::train)),
+        spec_(spec),
+        pricer_(pricer),
+        fits_(fits),
+        mesh_(plan::make_mesh(spec.grid)),
+        start_(first_layout(model, spec, mesh_)) {
+    setting_.mesh = &mesh_;
+    setting_.groups = groups_in_order(mesh_, spec.grid.order);
+    setting_.batching = std::get<plan::Batching>(plan::solve_batching(spec));
+    setting_.compute = spec.compute;
+    setting_.bucket_bytes = spec.bucket_bytes;
+    setting_.overlap = spec.overlap;
+    setting_.pins = spec.pins;
+  }
+
+  std::variant<std::vector<plan::PlanSpec>, plan::Infeasible> run() {
+    auto chosen = choose_layouts(train_, start_, setting_, pricer_, solve::usual_solver);
+    if (auto* infeasible = std::get_if<plan::Infeasible>(&chosen)) return std::move(*infeasible);
+    if (const auto* layouts = std::get_if<std::vector<ChosenLayout>>(&chosen))
+      for (const ChosenLayout& one : *layouts) add(one);
+    return std::move(specs_);
+  }
+
+ private:
+  plan::PlanSpec with(const plan::Layout& layout) const {
+    plan::PlanSpec result = spec_;
+    result.strategy = plan::Strategy::searched;
+    result.layout = {searched, plan::to_text(layout, train_, mesh_)};
+    return result;
+  }
+
+  void add(const ChosenLayout& chosen) {
+    const auto has_room = [&](const plan::Layout& layout) { return fits_(with(layout)); };
+    if (has_room(chosen.layout)) return keep(chosen.layout);
+    LayoutSetting setting = setting_;
+    setting.hidden_share = chosen.hidden_share;
+    const FitOutcome outcome =
+        choose_layout_that_fits(train_, start_, setting, pricer_, solve::usual_solver, has_room);
+    if (const auto* fitted = std::get_if<FittedLayout>(&outcome)) keep(fitted->chosen.layout);
+    if (const auto* nothing = std::get_if<NothingFits>(&outcome)) keep(nothing->least.layout);
+  }
+
+  void keep(const plan::Layout& layout) {
+    plan::PlanSpec spec = with(layout);
+    if (layout != start_ && std::ranges::find(specs_, spec) == specs_.end())
+      specs_.push_back(std::move(spec));
+  }
+
+  const graph::Graph& train_;
+  const plan::PlanSpec& spec_;
+  Pricer& pricer_;
+  const std::function<bool(const plan::PlanSpec&)>& fits_;
+  Mesh mesh_;
+  plan::Layout start_;
+  LayoutSetting setting_;
+  std::vector<plan::PlanSpec> specs_;
+};
 
 }  // namespace
 
@@ -19,26 +91,10 @@ std::string layout_word(const plan::PlanSpec& spec) {
   return spec.strategy == plan::Strategy::searched ? searched : "given";
 }
 
-std::vector<plan::PlanSpec> searched_plans(const graph::ModelGraphs& model,
-                                           const plan::PlanSpec& spec, Pricer& pricer) {
-  const graph::Graph& train = model.at(op::ProgramKind::train);
-  const Mesh mesh = plan::make_mesh(spec.grid);
-  const auto made = plan::make_layout(model, spec, mesh);
-  const auto* strategy = std::get_if<plan::Layout>(&made);
-  const plan::Layout start = strategy != nullptr ? *strategy : plan::whole_layout(model, mesh);
-  const LayoutSetting setting{&mesh,
-                              groups_in_order(mesh, spec.grid.order),
-                              std::get<plan::Batching>(plan::solve_batching(spec)),
-                              spec.compute,
-                              spec.bucket_bytes,
-                              {}};
-  const auto found = choose_layout(train, start, setting, pricer, solve::usual_solver);
-  const auto* chosen = std::get_if<ChosenLayout>(&found);
-  if (chosen == nullptr || (strategy != nullptr && chosen->layout == *strategy)) return {};
-  plan::PlanSpec result = spec;
-  result.strategy = plan::Strategy::searched;
-  result.layout = {searched, plan::to_text(chosen->layout, train, mesh)};
-  return {std::move(result)};
+std::variant<std::vector<plan::PlanSpec>, plan::Infeasible> searched_plans(
+    const graph::ModelGraphs& model, const plan::PlanSpec& spec, Pricer& pricer,
+    const std::function<bool(const plan::PlanSpec&)>& fits) {
+  return GridSearch(model, spec, pricer, fits).run();
 }
 
 }  // namespace fourfold::search

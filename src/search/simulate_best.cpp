@@ -89,6 +89,8 @@ std::size_t set_apart(Answer& answer, std::size_t begin, std::size_t end) {
   const auto count = static_cast<std::size_t>(last - stuck);
   answer.with_own_meshes -= std::count_if(
       stuck, last, [](const PricedPlan& plan) { return !plan.spec.pipeline.grids.empty(); });
+  answer.with_layouts -= std::count_if(
+      stuck, last, [](const PricedPlan& plan) { return plan.spec.layout.has_value(); });
   std::move(stuck, last, std::back_inserter(answer.never_ending));
   answer.plans.erase(stuck, last);
   return count;

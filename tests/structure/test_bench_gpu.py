@@ -320,7 +320,7 @@ class Scripts(unittest.TestCase):
 
     def test_each_bench_explains_itself_in_few_lines(self):
         scripts = sorted((ROOT / "scripts").glob("bench-*"))
-        self.assertEqual(len(scripts), 9)
+        self.assertEqual(len(scripts), 10)
         for path in scripts:
             lines = path.read_text().splitlines()
             self.assertLessEqual(len(lines), 60, path)

@@ -13,7 +13,7 @@
 namespace fourfold::plan {
 namespace {
 
-/// A text that stands in place of another one in the layout of AxoNN, or behind it, and what is
+/// A text that stands in place of another one in the layout of AxoNN, or at its end, and what is
 /// said of that.
 struct Mistake {
   std::string_view from;  // empty: a line more

@@ -6,129 +6,31 @@
 
 #include <cstdio>
 #include <map>
-#include <optional>
+#include <random>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "base/format.h"
-#include "machine/known_clusters.h"
-#include "support/job_setup.h"
+#include "solve/problem_file.h"
+#include "unit/search/sought.h"
 
 namespace fourfold::search {
 namespace {
 
-/// A job and the machine that it is for.
-struct Wanted {
-  std::string name;
-  test::JobSetup setup;
-  std::string machine = "perlmutter-40gb";
-};
-
-Wanted gpt_on(const plan::Grid& grid, std::int64_t samples = 2) {
-  Wanted wanted{"gpt", {}};
-  wanted.setup.gpt = {.num_layers = 2,
-                      .num_attention_heads = 16,
-                      .hidden_size = 256,
-                      .ffn_hidden_size = 1024,
-                      .max_position_embeddings = 64,
-                      .vocab_size = 512};
-  wanted.setup.plan.seq_length = 64;
-  wanted.setup.plan.grid = grid;
-  wanted.setup.plan.micro_batch_size = samples;
-  wanted.setup.plan.global_batch_size = 4 * samples * grid.z * grid.data;
-  return wanted;
-}
-
-Wanted vgg_on(const plan::Grid& grid) {
-  Wanted wanted = gpt_on(grid, 16);
-  wanted.name = "vgg";
-  wanted.setup.vgg = model::VggSpec{.widths = {64, 0, 128, 0},
-                                    .hidden = {512},
-                                    .picture = {32, 32, 3},
-                                    .num_classes = 64,
-                                    .mean = {0.4, 0.5, 0.6},
-                                    .deviation = {0.2, 0.25, 0.3}};
-  wanted.setup.plan.seq_length = 1;
-  return wanted;
-}
-
-Wanted unet_on(const plan::Grid& grid) {
-  Wanted wanted = gpt_on(grid, 8);
-  wanted.name = "unet";
-  wanted.setup.unet = model::UnetSpec{.picture = {16, 16, 3},
-                                      .channels = 64,
-                                      .channel_mult = {1, 2},
-                                      .layers_per_level = 1,
-                                      .attention_resolutions = {8},
-                                      .num_heads = 4,
-                                      .norm_groups = 8,
-                                      .class_conditional = true,
-                                      .num_classes = 5,
-                                      .diffusion = {.steps = 20, .sampling = {}}};
-  wanted.setup.plan.seq_length = 1;
-  return wanted;
-}
-
-/// A question, its answer, and what both layouts take by the demand of their plans.
-struct Searched {
-  explicit Searched(const Wanted& wanted)
-      : cluster(machine::load_cluster(wanted.machine)),
-        model(wanted.setup.graphs()),
-        mesh(plan::make_mesh(wanted.setup.plan.grid)),
-        batching(std::get<plan::Batching>(plan::solve_batching(wanted.setup.plan))),
-        pricer(cluster, *machine::rate_of(cluster.device, DType::f32),
-               wanted.setup.plan.bucket_bytes),
-        groups(groups_in_order(mesh, wanted.setup.plan.grid.order)),
-        start(std::get<plan::Layout>(plan::make_layout(model, wanted.setup.plan, mesh))) {
-    auto found = choose_layout(
-        train(), start, {&mesh, groups, batching, DType::f32, wanted.setup.plan.bucket_bytes, {}},
-        pricer, solve::usual_solver);
-    if (auto* layout = std::get_if<ChosenLayout>(&found)) chosen = std::move(*layout);
-  }
-  const graph::Graph& train() const { return model.at(op::ProgramKind::train); }
-  Demand demand(const plan::Layout& layout) const {
-    const auto plan = plan::make_plan(model, mesh, layout, batching, DType::f32, {});
-    return demand_of(train(), std::get<plan::Plan>(plan));
-  }
-  double seconds_of(const plan::Layout& layout) {
-    return pricer.price(demand(layout), groups).all();
-  }
-  /// The starts of messages at the end of a step, which several tensors share.
-  double shared_seconds(const plan::Layout& layout) {
-    double seconds = 0;
-    for (const auto& [key, sent] : demand(layout).sent) {
-      if (!key.is_at_end) continue;
-      std::vector<machine::AxisGroup> along;
-      for (const AxisId axis : key.axes) along.push_back(groups[axis.index()]);
-      seconds += pricer.seconds(key.kind, along, {sent.calls, 0, 0});
-    }
-    return seconds;
-  }
-
-  machine::Cluster cluster;
-  graph::ModelGraphs model;
-  Mesh mesh;
-  plan::Batching batching;
-  Pricer pricer;
-  std::vector<machine::AxisGroup> groups;
-  plan::Layout start;
-  std::optional<ChosenLayout> chosen;
-};
-
 class ChooseLayout : public testing::TestWithParam<Wanted> {};
 
 TEST_P(ChooseLayout, takes_what_the_problem_says_and_no_more_than_the_strategy) {
-  Searched searched(GetParam());
-  ASSERT_TRUE(searched.chosen.has_value());
-  const solve::Solution& solution = searched.chosen->solution;
-  const double found = searched.seconds_of(searched.chosen->layout);
-  const double strategy = searched.seconds_of(searched.start);
+  Sought sought(GetParam());
+  const ChosenLayout chosen = sought.chosen();
+  const solve::Solution& solution = chosen.solution;
+  const double found = sought.seconds_of(chosen.layout);
+  const double strategy = sought.seconds_of(sought.start);
   std::printf("%s, %zu nodes, width %zu: cost %.4f ms, demand %.4f ms, strategy %.4f ms\n",
               GetParam().name.c_str(), solution.statistics.nodes,
               solution.statistics.width.value_or(0), 1e3 * solution.cost, 1e3 * found,
               1e3 * strategy);
-  const double shared = searched.shared_seconds(searched.chosen->layout);
+  const double shared = sought.shared_seconds(chosen.layout);
   EXPECT_NEAR(found, solution.cost, shared) << "but for what tensors share at the end";
   EXPECT_LE(found, 1.01 * strategy);
 }
@@ -143,20 +45,20 @@ INSTANTIATE_TEST_SUITE_P(Of, ChooseLayout,
                          });
 
 /// What is sent of activations, in calls of a micro-batch.
-std::map<std::string, double> sent_of_activations(const Searched& searched) {
+std::map<std::string, double> sent_of_activations(Sought& sought) {
   std::map<std::string, double> calls;
-  for (const auto& [key, sent] : searched.demand(searched.chosen->layout).sent)
+  for (const auto& [key, sent] : sought.demand(sought.chosen().layout).sent)
     if (key.purpose == compile::Purpose::activations && !key.is_at_end)
       calls[format("{} of {}{}", to_string(key.kind), key.label,
                    key.is_hideable ? ", backward" : "")] +=
-          sent.calls / static_cast<double>(searched.batching.accumulation);
+          sent.calls / static_cast<double>(sought.batching.accumulation);
   return calls;
 }
 
 using Calls = std::map<std::string, double>;
 
 TEST(ChosenLayouts, of_large_batches_are_data_parallel) {
-  const Searched gpt(gpt_on({.data = 4}, 64)), unet(unet_on({.data = 2}));
+  Sought gpt(gpt_on({.data = 4}, 64)), unet(unet_on({.data = 2}));
   EXPECT_EQ(sent_of_activations(gpt), Calls());
   EXPECT_EQ(sent_of_activations(unet), Calls());
 }
@@ -166,12 +68,12 @@ TEST(ChosenLayouts, of_large_weights_cut_columns_and_rows) {
   wanted.setup.gpt.hidden_size = 2048;
   wanted.setup.gpt.ffn_hidden_size = 8192;
   wanted.setup.plan.seq_length = 32;
-  const Searched searched(wanted);
+  Sought searched(wanted);
   // Two in each of two blocks, each way.
   EXPECT_EQ(sent_of_activations(searched),
             Calls({{"all_reduce of linear", 4}, {"all_reduce of linear, backward", 4}}));
-  const AxisId x = plan::axes_of(searched.mesh).x;
-  const auto& ops = searched.chosen->layout.ops;
+  const AxisId x = searched.x();
+  const auto ops = searched.chosen().layout.ops;
   EXPECT_EQ(ops.at("blocks.0.mlp.up"), plan::FactorAxes({{'p', {x}}})) << "columns";
   EXPECT_EQ(ops.at("blocks.0.mlp.down"), plan::FactorAxes({{'k', {x}}})) << "rows";
 }
@@ -179,9 +81,9 @@ TEST(ChosenLayouts, of_large_weights_cut_columns_and_rows) {
 TEST(ChosenLayouts, of_a_million_classes_cut_them_and_the_samples_of_convolutions) {
   Wanted wanted = vgg_on({.data = 4});
   wanted.setup.vgg->num_classes = 1'000'000;
-  const Searched searched(wanted);
-  const AxisId data = plan::axes_of(searched.mesh).data;
-  const plan::Layout& layout = searched.chosen->layout;
+  Sought searched(wanted);
+  const AxisId data = searched.data();
+  const plan::Layout layout = searched.chosen().layout;
   EXPECT_EQ(layout.ops.at("conv.0"), plan::FactorAxes({{'b', {data}}}));
   EXPECT_EQ(layout.ops.at("conv.1"), plan::FactorAxes({{'b', {data}}}));
   EXPECT_EQ(layout.ops.at("head"), plan::FactorAxes({{'p', {data}}}));
@@ -190,26 +92,136 @@ TEST(ChosenLayouts, of_a_million_classes_cut_them_and_the_samples_of_convolution
 }
 
 TEST(ChosenLayouts, of_equal_questions_are_equal) {
-  const Searched one(gpt_on({.x = 2})), other(gpt_on({.x = 2}));
-  EXPECT_EQ(one.chosen->layout, other.chosen->layout);
-  EXPECT_EQ(one.chosen->solution, other.chosen->solution);
+  Sought one(gpt_on({.x = 2})), other(gpt_on({.x = 2}));
+  const ChosenLayout of_one = one.chosen(), of_other = other.chosen();
+  EXPECT_EQ(of_one.layout, of_other.layout);
+  EXPECT_EQ(of_one.solution, of_other.solution);
 }
 
 /// As figure 10 of the paper: each layer for itself.
 TEST(ChosenLayouts, of_72_layers_are_found_as_those_of_few_are) {
-  Wanted wanted = gpt_on({.data = 8}, 4);
-  wanted.setup.gpt = {.num_layers = 72,
-                      .num_attention_heads = 8,
-                      .hidden_size = 512,
-                      .ffn_hidden_size = 2048,
-                      .max_position_embeddings = 512,
-                      .vocab_size = 50304};
-  wanted.setup.plan.seq_length = 512;
-  const Searched searched(wanted);
-  ASSERT_TRUE(searched.chosen.has_value());
-  EXPECT_LE(searched.chosen->solution.statistics.width, 8U);
-  EXPECT_EQ(searched.chosen->layout.ops.at("blocks.70.mlp.up"),
-            searched.chosen->layout.ops.at("blocks.1.mlp.up"));
+  Sought sought(wide_512_on({.data = 8}, 72));
+  const ChosenLayout chosen = sought.chosen();
+  EXPECT_LE(chosen.solution.statistics.width, 8U);
+  EXPECT_EQ(chosen.layout.ops.at("blocks.70.mlp.up"), chosen.layout.ops.at("blocks.1.mlp.up"));
+}
+
+TEST(ChosenLayouts, of_layers_alike_are_one_choice_and_cost_no_less) {
+  for (const plan::Grid& grid : {plan::Grid{.data = 8}, plan::Grid{.x = 4, .data = 2}}) {
+    Sought sought(wide_512_on(grid, 12));
+    const ChosenLayout each = sought.chosen();
+    sought.setting.layers_alike = true;
+    const ChosenLayout alike = sought.chosen();
+    EXPECT_LT(alike.solution.statistics.nodes, each.solution.statistics.nodes / 4);
+    EXPECT_GE(alike.solution.cost, each.solution.cost * (1 - 1e-12));
+    EXPECT_LE(alike.solution.cost, each.solution.cost * 1.01);
+    const double found = sought.seconds_of(alike.layout);
+    EXPECT_NEAR(found, alike.solution.cost, sought.shared_seconds(alike.layout));
+    for (const auto& [name, axes] : alike.layout.ops)
+      if (name.starts_with("blocks.0.")) {
+        EXPECT_EQ(alike.layout.ops.at("blocks.7." + name.substr(9)), axes) << name;
+      }
+  }
+}
+
+TEST(ChosenLayouts, of_several_shares_hidden_differ_and_each_has_a_bound) {
+  Wanted wanted = gpt_on({.data = 4}, 1);
+  wanted.setup.gpt.hidden_size = 1024;
+  wanted.setup.gpt.ffn_hidden_size = 4096;
+  Sought sought(wanted);
+  sought.setting.bounds = true;
+  const auto outcome = choose_layouts(sought.train(), sought.start, sought.setting, sought.pricer,
+                                      solve::usual_solver);
+  const auto& layouts = std::get<std::vector<ChosenLayout>>(outcome);
+  ASSERT_GE(layouts.size(), 2U);
+  EXPECT_EQ(layouts[0].layout, sought.chosen().layout) << "nothing hidden comes first";
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    ASSERT_TRUE(layouts[i].lower_bound.has_value());
+    EXPECT_LE(*layouts[i].lower_bound, layouts[i].solution.cost);
+    EXPECT_GE(*layouts[i].lower_bound, 0.9 * layouts[i].solution.cost);
+    for (std::size_t j = 0; j < i; ++j) EXPECT_NE(layouts[i].layout, layouts[j].layout);
+    if (i > 0) {
+      EXPECT_LT(layouts[i].solution.cost, layouts[i - 1].solution.cost);
+    }
+  }
+}
+
+TEST(ChosenLayouts, on_three_axes_are_bounded_over_all_of_them) {
+  Wanted wanted = vgg_on({.x = 2, .z = 2, .data = 2});
+  wanted.setup.vgg->widths = {64, 0};
+  Sought sought(wanted);
+  sought.setting.bounds = true;
+  const ChosenLayout chosen = sought.chosen();
+  EXPECT_GE(chosen.solved, 4U);
+  ASSERT_TRUE(chosen.lower_bound.has_value());
+  std::printf("three axes: %.4f ms, bound %.4f ms\n", 1e3 * chosen.solution.cost,
+              1e3 * *chosen.lower_bound);
+  EXPECT_LE(*chosen.lower_bound, chosen.solution.cost);
+  EXPECT_GE(*chosen.lower_bound, 0.8 * chosen.solution.cost);
+}
+
+class GraphWidth : public testing::TestWithParam<Wanted> {};
+
+/// Beside table 5 of the paper.
+TEST_P(GraphWidth, is_small) {
+  Sought sought(GetParam());
+  sought.setting.counts = true;
+  const ChosenLayout chosen = sought.chosen();
+  ASSERT_TRUE(chosen.numbers.has_value());
+  std::printf("%s: %zu ops, %s\n", GetParam().name.c_str(), sought.train().nodes.size(),
+              to_string(*chosen.numbers).c_str());
+  EXPECT_EQ(chosen.numbers->nodes, chosen.solution.statistics.nodes);
+  EXPECT_LE(chosen.numbers->width, 12U);
+  EXPECT_GT(chosen.numbers->dropped, 0U);
+  EXPECT_EQ(chosen.numbers->segments + 1, chosen.numbers->critical);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, GraphWidth,
+                         testing::Values(gpt_on({.x = 2, .data = 2}), vgg_on({.x = 2, .data = 2}),
+                                         unet_on({.x = 2, .data = 2})),
+                         [](const auto& one) { return one.param.name; });
+
+TEST(LayoutProblems, are_written_as_files_that_solvers_read) {
+  Sought sought(vgg_on({.x = 2, .data = 2}));
+  const std::string text =
+      layout_problem_text(sought.train(), sought.start, sought.setting, sought.pricer);
+  const solve::Problem problem = solve::read_problem(text, "made.json");
+  const auto outcome = solve::solve(problem, solve::usual_solver);
+  EXPECT_EQ(std::get<solve::Solution>(outcome).cost, sought.chosen().solution.cost);
+}
+
+/// Any assignment is a layout whose plan takes no more than the problem says, but for what tensors
+/// share at the end; less where two ops read what one conversion brings.
+TEST(LayoutProblems, say_of_any_assignment_what_its_plan_takes) {
+  std::size_t staying = 0, less = 0;
+  for (const Wanted& wanted :
+       {gpt_on({.x = 2}), gpt_on({.x = 2, .data = 2}), vgg_on({.x = 2, .z = 2}), unet_on({.x = 2})})
+    for (std::uint32_t seed = 0; seed < 4; ++seed) {
+      SCOPED_TRACE(format("{}, seed {}", wanted.name, seed));
+      Sought sought(wanted);
+      sought.setting.open = axes_to_cut(sought.mesh, sought.start.samples);
+      const LayoutProblem problem(sought.train(), sought.start, sought.setting, sought.pricer);
+      solve::Problem drawn = problem.problem();
+      std::mt19937 random(seed);
+      for (solve::Node& node : drawn.nodes)
+        for (double& cost : node.comp) cost += 1e-6 * static_cast<double>(random() % 1000);
+      const auto outcome = solve::solve(drawn, "o2-again");
+      const auto* solution = std::get_if<solve::Solution>(&outcome);
+      if (solution == nullptr) continue;  // its segments meet in a forbidden pair
+      const double cost = solve::cost_of(problem.problem(), solution->choices);
+      const plan::Layout layout = problem.layout(solution->choices);
+      const plan::Plan plan = sought.plan(layout);
+      EXPECT_TRUE(plan.of(op::ProgramKind::train).left_out.empty());
+      const double found = sought.seconds_of(layout);
+      EXPECT_LE(found, cost + sought.shared_seconds(layout));
+      EXPECT_GE(found, 0.5 * cost);
+      less += found < 0.999 * cost ? 1 : 0;
+      for (const auto& [name, keep] : layout.activations) {
+        staying += keep.sums_stay ? 1 : 0;
+      }
+    }
+  std::printf("%zu values kept are terms; %zu plans take less\n", staying, less);
+  EXPECT_GT(staying, 0U);
 }
 
 }  // namespace

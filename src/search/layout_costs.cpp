@@ -1,0 +1,143 @@
+#include "search/layout_costs.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "compile/choose_blocks.h"
+#include "compile/conversion_path.h"
+#include "search/demand.h"
+
+namespace fourfold::search {
+
+using graph::Node;
+using graph::Phase;
+using graph::Value;
+using graph::ValueId;
+using graph::ValueRole;
+using op::Sharding;
+
+LayoutCosts::LayoutCosts(const graph::Graph& train, const LayoutSetting& setting, Pricer& pricer)
+    : train_(train), setting_(setting), pricer_(pricer), updates_(train.values.size() + 1) {
+  for (std::size_t node = 0; node < train.nodes.size(); ++node) {
+    if (train.nodes[node].phase != Phase::update) continue;
+    std::size_t parameter = train.values.size();
+    for (const auto* list : {&train.nodes[node].reads, &train.nodes[node].outputs})
+      for (const ValueId id : *list) {
+        const Value& of = train.value(id);
+        if (of.role == ValueRole::parameter) parameter = id.index();
+        if (of.role == ValueRole::gradient && of.gradient_of) parameter = of.gradient_of->index();
+      }
+    updates_[parameter].push_back(node);
+  }
+}
+
+double LayoutCosts::times(Phase phase) const {
+  return phase == Phase::update
+             ? 1
+             : static_cast<double>(setting_.batching.accumulation * setting_.batching.chunks);
+}
+
+double LayoutCosts::of_op(std::size_t node, const plan::NodeShardings& shardings) const {
+  graph::Graph one;
+  one.kind = train_.kind;
+  one.mesh = train_.mesh;
+  plan::GraphShardings kept{
+      .graph = one.kind, .mesh = one.mesh, .values = {}, .nodes = {shardings}};
+  std::map<ValueId, ValueId> copies;
+  const auto copied = [&](ValueId id, const Sharding& sharding, ValueRole role,
+                          const op::Operand& operand) {
+    const auto [place, is_new] = copies.try_emplace(id, one.values.size());
+    if (is_new) {
+      one.values.push_back(train_.value(id));
+      one.values.back().gradient_of.reset();
+      one.values.back().role = role;
+      one.values.back().element = operand.element;
+      kept.values.push_back(sharding);
+    }
+    return place->second;
+  };
+  Node copy = train_.nodes[node];
+  const op::Operands operands = op::operands(copy.op);
+  for (std::size_t i = 0; i < copy.reads.size(); ++i)
+    copy.reads[i] = copied(copy.reads[i], shardings.reads[i], ValueRole::input, operands[i]);
+  for (std::size_t i = 0; i < copy.outputs.size(); ++i)
+    copy.outputs[i] = copied(copy.outputs[i], shardings.outputs[i], ValueRole::activation,
+                             operands[copy.reads.size() + i]);
+  one.nodes.push_back(std::move(copy));
+  plan::Plan plan;
+  plan.meshes = {*setting_.mesh};
+  plan.batching = setting_.batching;
+  plan.compute = setting_.compute;
+  plan.graphs = {std::move(kept)};
+  return pricer_.price(demand_of(one, plan), setting_.groups).all();
+}
+
+double LayoutCosts::share_that_costs(const Value& value, compile::MoveKind kind,
+                                     bool is_at_end) const {
+  const bool is_gather =
+      value.role == ValueRole::parameter && kind == compile::MoveKind::all_gather;
+  const bool may_hide = is_gather
+                            ? setting_.overlap.all_gather && !is_at_end
+                            : value.role == ValueRole::gradient && setting_.overlap.reduce_scatter;
+  const double hidden = may_hide ? setting_.hidden_share : 0;
+  const double slowdown = pricer_.cluster().device.slowdown_beside_communication;
+  return 1 - hidden + hidden * (slowdown - 1);
+}
+
+double LayoutCosts::of_conversion(ValueId id, const Sharding& from, const Sharding& to,
+                                  bool is_at_end) const {
+  const Value& value = train_.value(id);
+  const Mesh& mesh = *setting_.mesh;
+  const bool is_rounded = value.role == ValueRole::parameter;
+  const auto size = static_cast<double>(size_bytes(
+      is_rounded ? setting_.compute : op::element_dtype(value.element, setting_.compute)));
+  const auto bytes = [&](const Sharding& sharding) {
+    return size * static_cast<double>(op::local_shape(value.shape, sharding, mesh).elements());
+  };
+  Demand demand;
+  double seconds = 0, before = bytes(from);
+  Sharding at = from;
+  for (const compile::Conversion& move : compile::conversion_path(from, to)) {
+    const double after = bytes(move.after);
+    if (!compile::is_collective(move.kind)) {
+      demand.other_bytes += 2 * after;
+    } else {
+      const Shape local_before = op::local_shape(value.shape, at, mesh),
+                  local_after = op::local_shape(value.shape, move.after, mesh);
+      const auto [is_packed, is_unpacked] =
+          compile::blocks_of(move, local_before, local_after, mesh);
+      demand.instructions += 1 + (is_packed ? 1 : 0) + (is_unpacked ? 1 : 0);
+      demand.other_bytes += 2 * ((is_packed ? before : 0) + (is_unpacked ? after : 0));
+      Sent sent = sent_of(move, mesh, before, after);
+      if (is_at_end && setting_.bucket_bytes > 0)
+        sent.calls = std::min(1.0, sent.payload_bytes / static_cast<double>(setting_.bucket_bytes));
+      std::vector<machine::AxisGroup> along;
+      for (const AxisId axis : move.axes) along.push_back(setting_.groups[axis.index()]);
+      seconds +=
+          share_that_costs(value, move.kind, is_at_end) * pricer_.seconds(move.kind, along, sent);
+    }
+    before = after;
+    at = move.after;
+  }
+  return seconds + pricer_.price(demand, setting_.groups).all();
+}
+
+double LayoutCosts::of_update(std::optional<std::size_t> parameter, const Sharding& moments) const {
+  Demand demand;
+  for (const std::size_t number : updates_[parameter.value_or(train_.values.size())]) {
+    const Node& node = train_.nodes[number];
+    std::vector<Shape> shapes;
+    for (const auto* list : {&node.reads, &node.outputs})
+      for (const ValueId id : *list) {
+        const Shape& shape = train_.value(id).shape;
+        const bool is_of_it = parameter && shape == train_.values[*parameter].shape;
+        shapes.push_back(is_of_it ? op::local_shape(shape, moments, *setting_.mesh) : shape);
+      }
+    demand.instructions += 1;
+    demand.other_bytes += op::traffic_bytes(node.op, shapes, setting_.compute);
+  }
+  return pricer_.price(demand, setting_.groups).all();
+}
+
+}  // namespace fourfold::search

@@ -1,0 +1,104 @@
+"""Layouts that are searched for beside those of strategies, for scripts/bench-layouts: what the simulator says of both on many
+machines, and what they take on virtual hosts."""
+import functools
+import json
+import os
+
+from grids import AXES, grid_name, require_loss_of_one_rank
+from peers import sets
+from processes import ROOT
+
+# (configuration, machine, ranks, settings beside)
+BF16 = {"precision.compute": "bf16"}
+MACHINES = (
+    ("gpt2-124m", "perlmutter-40gb", 8, BF16), ("gpt2-124m", "rhino-s1", 8, {}), ("gpt2-124m", "atp-ic1", 8, BF16),
+    ("gpt2-124m", "workstation", 2, BF16), ("gpt2-124m", "dgx-h100", 16, BF16), ("gpt2-124m", "p3-8xlarge", 16, {}),
+    ("gpt-tiny", "two-core-cpu", 2, {}), ("gpt-shakespeare-char", "two-core-cpu", 2, {}),
+    ("paper/gpt-2.6b", "rhino-m8", 8, {}), ("paper/gpt-2.6b", "alps-gh200", 16, {}), ("paper/gpt-2.6b", "torus", 16, {}),
+    ("paper/gpt-5b", "dgx-h200", 16, {}), ("vgg-tiny", "two-core-cpu", 2, {}), ("paper/vgg19", "rhino-m8", 8, {}),
+    ("paper/vgg19", "perlmutter-80gb", 8, {}), ("paper/vgg19", "p3-8xlarge", 8, {}), ("unet-cifar10-50m", "workstation", 2, {}),
+    ("unet-cifar10-50m", "rhino-s1", 8, {}), ("paper/unet-250m", "perlmutter-80gb", 8, {}), ("paper/unet-250m", "atp-ic4", 8, {}),
+    ("paper/unet-1b", "dgx-h100", 16, {}), ("paper/utransformer-2.1b", "alps-gh200", 16, {}),
+)  # fmt: skip
+GPT = {
+    "model.num_layers": 2, "model.num_attention_heads": 8, "model.hidden_size": 256, "model.vocab_size": 2048,
+    "model.tied_head": "true", "data.seq_length": 64,
+}  # fmt: skip
+UNET = {
+    "model.kind": "unet", "model.picture": "[16, 16, 3]", "model.channels": 64, "model.channel_mult": "[1, 2]",
+    "model.layers_per_level": 1, "model.attention_resolutions": "[8]", "model.num_heads": 4,
+}  # fmt: skip
+BESIDE = {
+    "data.format": "synthetic", "train.global_batch_size": 8, "sample.tokens": 0, "checkpoint.interval_minutes": 0,
+    "eval.batches": 1, "run.kernel_table": "builtin", "run.threads": 1, "parallel.pipeline.stages": 1,
+}  # fmt: skip
+MODELS = {"gpt": {**GPT, **BESIDE}, "unet": {**UNET, **{key: BESIDE[key] for key in BESIDE if key != "sample.tokens"}}}
+SEARCH = {"parallel.strategy": "auto", "parallel.pipeline.stages": 1}
+AGAIN = "searched, again"
+
+
+def words_of(config, machine, ranks, settings, simulated):
+    return ["plan", config, "--machine", machine, "--ranks", str(ranks), "--top", "1000", "--simulate", str(simulated),
+            "--format", "json", *sets({**settings, **SEARCH})]  # fmt: skip
+
+
+def firsts(plans):
+    """The places, from 1 on, of the fastest plan that was searched for and the fastest of a strategy; both fit."""
+    places = {}
+    for place, plan in enumerate(plans, 1):
+        if (plan.get("simulated") or {}).get("fits"):
+            places.setdefault("searched" if plan["layout"] == "searched" else "strategy", place)
+    return places["searched"], places["strategy"]
+
+
+def name_of(plan):
+    return grid_name(tuple(plan[axis] for axis in AXES))
+
+
+def simulated(bench, config, machine, ranks, settings):
+    """Figures of both, as the simulator has them."""
+    path = os.path.join(ROOT, "configs", config + ".yaml")
+    plans = json.loads(bench.fourfold(words_of(path, machine, ranks, settings, bench.options.simulated)))["plans"]
+    own, other = (plans[place - 1] for place in firsts(plans))
+    a, b = (plan["simulated"]["step_s"] for plan in (own, other))
+    return {"searched_ms": 1e3 * a, "on": name_of(own), "strategy_ms": 1e3 * b, "of": name_of(other), "ratio": a / b}
+
+
+def settings_of(plan, model, layout=None):
+    """What makes a run of a plan; `layout`: the file of one that was searched for."""
+    tensor = ", ".join(f"{axis}: {plan[axis]}" for axis in AXES[:3])
+    own = {"parallel.layout": layout} if layout else {}
+    return {
+        **MODELS[model], **own, "parallel.tensor": f"{{{tensor}}}", "parallel.data": plan["data"],
+        "parallel.order": f"[{', '.join(plan['order'])}]", "train.micro_batch_size": plan["micro_batch_size"],
+    }  # fmt: skip
+
+
+def measured(bench, network, machine, launcher, ranks, model):
+    """What the ranks of a launcher take for the plan that was searched for, twice, and for each grid of the strategy."""
+    words = words_of(bench.config, machine, ranks, MODELS[model], 1000)
+    plans = json.loads(bench.fourfold(words))["plans"]
+    place, _ = firsts(plans)
+    layout = os.path.join(bench.scratch, f"{model}.layout")
+    bench.fourfold([*words, "-o", layout, "--choose", str(place)])
+    own, hand_made = settings_of(plans[place - 1], model, layout), {}
+    for plan in plans:
+        if plan["layout"] == "axonn" and plan.get("simulated"):
+            hand_made.setdefault(name_of(plan), plan)
+    every = {"searched": own, AGAIN: own} | {name: settings_of(plan, model) for name, plan in hand_made.items()}
+    for name, settings in every.items():
+        require_loss_of_one_rank(bench, f"{model}, {name}", settings, MODELS[model])
+    turns = {name: functools.partial(bench.step, settings, launcher) for name, settings in every.items()}
+    rounds = bench.turns(f"{model} on {network}", turns)
+    best = min(hand_made, key=rounds.median_s)
+    apart = abs(rounds.ratio("searched", AGAIN)[0] - 1)
+    beside = rounds.ratio("searched", best)
+    return {"searched_ms": rounds.step_ms("searched"), "on": name_of(plans[place - 1]), "best_ms": rounds.step_ms(best),
+            "best": best, "ratio": beside, "again": rounds.ratio("searched", AGAIN),
+            "is_close": "yes" if beside[0] <= 1 + max(0.05, 2 * apart) else "no",
+            "sent_mib": sent_mib(plans[place - 1]), "best_sent_mib": sent_mib(hand_made[best])}  # fmt: skip
+
+
+def sent_mib(plan):
+    """What a rank sends in a step."""
+    return sum(entry["sent_bytes"] for entry in plan["traffic"]) / 2**20
