@@ -306,14 +306,33 @@ class Ranker {
         }
   }
 
+  /// The axes of a grid in its order of ranks, by size and by whether they divide samples: all that
+  /// a search sees of them.
+  static std::vector<std::pair<std::int64_t, bool>> kinds_of_axes(const plan::Grid& grid) {
+    std::vector<std::pair<std::int64_t, bool>> kinds;
+    for (const std::string& axis : grid.order) {
+      const std::int64_t size = axis == "x"   ? grid.x
+                                : axis == "y" ? grid.y
+                                : axis == "z" ? grid.z
+                                              : grid.data;
+      if (size > 1) kinds.emplace_back(size, axis == "z" || axis == "data");
+    }
+    return kinds;
+  }
+
   /// The plans of one mesh whose layouts are searched for, on each grid in the order of ranks that
   /// is the best one of the strategy; and the one that is given.
   void add_layouts(BuiltGraphs& graphs, std::vector<CountedGrid>& counted) {
     std::vector<plan::PlanSpec> specs;
-    for (const CountedGrid& grid : counted)
-      if (question_.searches_layouts && grid.plan.spec.pipeline.stages == 1 &&
-          std::holds_alternative<plan::Batching>(plan::solve_batching(grid.plan.spec)))
-        specs.push_back(grid.plan.spec);
+    std::set<std::vector<std::pair<std::int64_t, bool>>> seen;
+    for (const CountedGrid& grid : counted) {
+      const plan::PlanSpec& spec = grid.plan.spec;
+      if (!question_.searches_layouts || spec.pipeline.stages > 1 ||
+          !std::holds_alternative<plan::Batching>(plan::solve_batching(spec)))
+        continue;
+      // Pins name axes; without them equal meshes have equal layouts.
+      if (seen.insert(kinds_of_axes(spec.grid)).second || !spec.pins.empty()) specs.push_back(spec);
+    }
     std::vector<std::vector<CountedGrid>> found(specs.size() + 1);
     const auto count = [&](const plan::PlanSpec& spec) {
       CountedGrid grid = GridCounter(question_, graphs, answer_.memory_bytes).run(spec);
@@ -343,10 +362,11 @@ class Ranker {
   /// cannot be compiled.
   bool has_room(BuiltGraphs& graphs, const plan::PlanSpec& spec) const {
     const CountedGrid counted = GridCounter(question_, graphs, answer_.memory_bytes).run(spec);
-    if (!counted.is_legal || !question_.compile) return counted.fits;
+    // Closed forms say the least that any placement needs.
+    if (!counted.fits || !question_.compile) return counted.fits;
     // What is far below the memory has room; programs need little more than closed forms say.
     constexpr double surely = 0.8;
-    if (counted.fits && counted.plan.expected_bytes() <= surely * answer_.memory_bytes) return true;
+    if (counted.plan.expected_bytes() <= surely * answer_.memory_bytes) return true;
     std::int64_t most = 0;
     for (const program::Bundle& bundle : question_.compile(counted.plan.spec).classes)
       most = std::max(most, bundle.persistent_bytes + bundle.transient_bytes);

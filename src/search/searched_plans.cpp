@@ -1,6 +1,7 @@
 #include "search/searched_plans.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "plan/layout_text.h"
@@ -39,13 +40,20 @@ class GridSearch {
     setting_.bucket_bytes = spec.bucket_bytes;
     setting_.overlap = spec.overlap;
     setting_.pins = spec.pins;
+    setting_.layers_alike = true;
   }
 
   std::variant<std::vector<plan::PlanSpec>, plan::Infeasible> run() {
     auto chosen = choose_layouts(train_, start_, setting_, pricer_, solve::usual_solver);
     if (auto* infeasible = std::get_if<plan::Infeasible>(&chosen)) return std::move(*infeasible);
     if (const auto* layouts = std::get_if<std::vector<ChosenLayout>>(&chosen))
-      for (const ChosenLayout& one : *layouts) add(one);
+      for (const ChosenLayout& one : *layouts) {
+        if (has_room(one.layout))
+          keep(one.layout);
+        else
+          too_large_ = one.hidden_share;
+      }
+    if (too_large_) return add_one_that_fits();
     return std::move(specs_);
   }
 
@@ -57,15 +65,19 @@ class GridSearch {
     return result;
   }
 
-  void add(const ChosenLayout& chosen) {
-    const auto has_room = [&](const plan::Layout& layout) { return fits_(with(layout)); };
-    if (has_room(chosen.layout)) return keep(chosen.layout);
+  bool has_room(const plan::Layout& layout) const { return fits_(with(layout)); }
+
+  /// For the largest share of those whose layouts need too much: each costs some ten searches.
+  std::variant<std::vector<plan::PlanSpec>, plan::Infeasible> add_one_that_fits() {
     LayoutSetting setting = setting_;
-    setting.hidden_share = chosen.hidden_share;
-    const FitOutcome outcome =
-        choose_layout_that_fits(train_, start_, setting, pricer_, solve::usual_solver, has_room);
+    setting.hidden_share = *too_large_;
+    FitOutcome outcome =
+        choose_layout_that_fits(train_, start_, setting, pricer_, solve::usual_solver,
+                                [&](const plan::Layout& layout) { return has_room(layout); });
+    if (auto* infeasible = std::get_if<plan::Infeasible>(&outcome)) return std::move(*infeasible);
     if (const auto* fitted = std::get_if<FittedLayout>(&outcome)) keep(fitted->chosen.layout);
     if (const auto* nothing = std::get_if<NothingFits>(&outcome)) keep(nothing->least.layout);
+    return std::move(specs_);
   }
 
   void keep(const plan::Layout& layout) {
@@ -81,6 +93,7 @@ class GridSearch {
   Mesh mesh_;
   plan::Layout start_;
   LayoutSetting setting_;
+  std::optional<double> too_large_;  // a hidden share
   std::vector<plan::PlanSpec> specs_;
 };
 

@@ -19,12 +19,12 @@ std::string layout_word(const plan::PlanSpec& spec);
 
 /// The specs of the plans that are searched for on the grid and in the order of ranks of a spec,
 /// each with its layout: those that take least if nothing, half or all of what may run beside
-/// computation costs nothing. Of layouts that memory has no room for, one of which it has, in which
-/// as few as will do of the largest parameters are cut; where there is none, the one that needs
-/// least. None where all are the strategy's own, or where a problem is too large for the solver.
-/// The search begins with the strategy's layout; where the grid has none, with weights that are
-/// whole. `fits`: whether memory has room for the plan of a spec. Requires a spec whose batch is
-/// divided. Infeasible where pins have a fault. Cost: that of choose_layouts.
+/// computation costs nothing. In place of those that memory has no room for stands one for which it
+/// has, in which as few as will do of the largest parameters are cut; where there is none, the one
+/// that needs least. None where all are the strategy's own, or where a problem is too large for the
+/// solver. The search begins with the strategy's layout; where the grid has none, with weights that
+/// are whole. `fits`: whether memory has room for the plan of a spec. Requires a spec whose batch
+/// is divided. Infeasible where pins have a fault. Cost: that of choose_layouts.
 std::variant<std::vector<plan::PlanSpec>, plan::Infeasible> searched_plans(
     const graph::ModelGraphs& model, const plan::PlanSpec& spec, Pricer& pricer,
     const std::function<bool(const plan::PlanSpec&)>& fits);

@@ -6,7 +6,7 @@ import os
 
 from grids import AXES, grid_name, require_loss_of_one_rank
 from peers import sets
-from processes import ROOT
+from processes import ROOT, fail
 
 # (configuration, machine, ranks, settings beside)
 BF16 = {"precision.compute": "bf16"}
@@ -33,22 +33,24 @@ BESIDE = {
     "eval.batches": 1, "run.kernel_table": "builtin", "run.threads": 1, "parallel.pipeline.stages": 1,
 }  # fmt: skip
 MODELS = {"gpt": {**GPT, **BESIDE}, "unet": {**UNET, **{key: BESIDE[key] for key in BESIDE if key != "sample.tokens"}}}
-SEARCH = {"parallel.strategy": "auto", "parallel.pipeline.stages": 1}
+STRATEGIES = {"searched": "auto", "axonn": "axonn"}  # by what plans of a list are called
 AGAIN = "searched, again"
 
 
-def words_of(config, machine, ranks, settings, simulated):
+def words_of(layout, config, machine, ranks, settings, simulated):
+    chosen = {**settings, "parallel.strategy": STRATEGIES[layout], "parallel.pipeline.stages": 1}
     return ["plan", config, "--machine", machine, "--ranks", str(ranks), "--top", "1000", "--simulate", str(simulated),
-            "--format", "json", *sets({**settings, **SEARCH})]  # fmt: skip
+            "--format", "json", *sets(chosen)]  # fmt: skip
 
 
-def firsts(plans):
-    """The places, from 1 on, of the fastest plan that was searched for and the fastest of a strategy; both fit."""
-    places = {}
-    for place, plan in enumerate(plans, 1):
-        if (plan.get("simulated") or {}).get("fits"):
-            places.setdefault("searched" if plan["layout"] == "searched" else "strategy", place)
-    return places["searched"], places["strategy"]
+def simulated_plans(bench, layout, *what):
+    """The plans of such a layout that are simulated and fit, the fastest first, by place in the list."""
+    plans = json.loads(bench.fourfold(words_of(layout, *what)))["plans"]
+    found = {place: plan for place, plan in enumerate(plans, 1)
+             if plan["layout"] == layout and (plan.get("simulated") or {}).get("fits")}  # fmt: skip
+    if not found:
+        fail(f"no plan of a {layout} layout fits {what[1]}")
+    return found
 
 
 def name_of(plan):
@@ -58,8 +60,8 @@ def name_of(plan):
 def simulated(bench, config, machine, ranks, settings):
     """Figures of both, as the simulator has them."""
     path = os.path.join(ROOT, "configs", config + ".yaml")
-    plans = json.loads(bench.fourfold(words_of(path, machine, ranks, settings, bench.options.simulated)))["plans"]
-    own, other = (plans[place - 1] for place in firsts(plans))
+    own, other = (next(iter(simulated_plans(bench, layout, path, machine, ranks, settings, bench.options.simulated).values()))
+                  for layout in STRATEGIES)  # fmt: skip
     a, b = (plan["simulated"]["step_s"] for plan in (own, other))
     return {"searched_ms": 1e3 * a, "on": name_of(own), "strategy_ms": 1e3 * b, "of": name_of(other), "ratio": a / b}
 
@@ -76,16 +78,14 @@ def settings_of(plan, model, layout=None):
 
 def measured(bench, network, machine, launcher, ranks, model):
     """What the ranks of a launcher take for the plan that was searched for, twice, and for each grid of the strategy."""
-    words = words_of(bench.config, machine, ranks, MODELS[model], 1000)
-    plans = json.loads(bench.fourfold(words))["plans"]
-    place, _ = firsts(plans)
+    what = (bench.config, machine, ranks, MODELS[model], 1000)
+    place, plan = next(iter(simulated_plans(bench, "searched", *what).items()))
     layout = os.path.join(bench.scratch, f"{model}.layout")
-    bench.fourfold([*words, "-o", layout, "--choose", str(place)])
-    own, hand_made = settings_of(plans[place - 1], model, layout), {}
-    for plan in plans:
-        if plan["layout"] == "axonn" and plan.get("simulated"):
-            hand_made.setdefault(name_of(plan), plan)
-    every = {"searched": own, AGAIN: own} | {name: settings_of(plan, model) for name, plan in hand_made.items()}
+    bench.fourfold([*words_of("searched", *what), "-o", layout, "--choose", str(place)])
+    own, hand_made = settings_of(plan, model, layout), {}
+    for other in simulated_plans(bench, "axonn", *what).values():
+        hand_made.setdefault(name_of(other), other)
+    every = {"searched": own, AGAIN: own} | {name: settings_of(other, model) for name, other in hand_made.items()}
     for name, settings in every.items():
         require_loss_of_one_rank(bench, f"{model}, {name}", settings, MODELS[model])
     turns = {name: functools.partial(bench.step, settings, launcher) for name, settings in every.items()}
@@ -93,10 +93,10 @@ def measured(bench, network, machine, launcher, ranks, model):
     best = min(hand_made, key=rounds.median_s)
     apart = abs(rounds.ratio("searched", AGAIN)[0] - 1)
     beside = rounds.ratio("searched", best)
-    return {"searched_ms": rounds.step_ms("searched"), "on": name_of(plans[place - 1]), "best_ms": rounds.step_ms(best),
+    return {"searched_ms": rounds.step_ms("searched"), "on": name_of(plan), "best_ms": rounds.step_ms(best),
             "best": best, "ratio": beside, "again": rounds.ratio("searched", AGAIN),
             "is_close": "yes" if beside[0] <= 1 + max(0.05, 2 * apart) else "no",
-            "sent_mib": sent_mib(plans[place - 1]), "best_sent_mib": sent_mib(hand_made[best])}  # fmt: skip
+            "sent_mib": sent_mib(plan), "best_sent_mib": sent_mib(hand_made[best])}  # fmt: skip
 
 
 def sent_mib(plan):

@@ -34,8 +34,8 @@ class Layouts(MadeUp):
     def answer(self, call):
         key = "searched" if "parallel.layout" in call.sets else call.sets.get("parallel.tensor", "one")
         if call.words[0] == "plan":
-            self.assertEqual(call.sets["parallel.strategy"], "auto")
-            return say({"plans": PLANS})
+            layout = {"auto": "searched", "axonn": "axonn"}[call.sets["parallel.strategy"]]
+            return say({"plans": [one for one in PLANS if layout == "searched" or one["layout"] == layout]})
         if call.words[0] == "train":
             return self.train(call, self.loss if key == "searched" else 6.2, 1)
         if call.words[:2] == ["bench", "machine"]:
