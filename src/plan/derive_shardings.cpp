@@ -175,14 +175,43 @@ class Derivation {
           graph_.value(id).role == ValueRole::cache && known_[id.index()])
         choice.follow(i, result_.values[id.index()]);
     const op::FactorSizes sizes = factor_sizes(graph_, node);
+    std::vector<LeftOut> left;
     for (const auto& [factor, axes] : chosen) {
       std::int64_t ranks = 1;
       for (const AxisId axis : axes) ranks *= mesh_.axes[axis.index()].size;
       const auto place = sizes.find(factor);
       const std::int64_t size = place == sizes.end() ? 0 : place->second;
       if (ranks > 1 && (size == 0 || !choice.cut(factor, size, axes)))
-        result_.left_out.push_back({name, factor, size, ranks});
+        left.push_back({name, factor, size, ranks});
     }
+    // Last, as it leaves all else whole that the operand has.
+    for (LeftOut& one : left)
+      if (!cut_padded(node, rule, one.factor, chosen.at(one.factor), choice))
+        result_.left_out.push_back(std::move(one));
+  }
+
+  /// Cuts a factor that the axes do not divide as an operand has it that lies so with padding.
+  bool cut_padded(const Node& node, const op::FactorRule& rule, char factor,
+                  const std::vector<AxisId>& axes, op::FactorChoice& choice) const {
+    for (std::size_t i = 0; i < rule.operands.size(); ++i) {
+      const ValueId id = operand(node, i);
+      const ParameterLayout* layout = layout_of(graph_.value(id));
+      if (layout == nullptr && !known_[id.index()]) continue;
+      const Sharding& lies = layout != nullptr ? layout->rest : result_.values[id.index()];
+      for (std::size_t dim = 0; dim < lies.dims.size(); ++dim) {
+        const Cuts& cuts = lies.dims[dim];
+        if (rule.operands[i][dim] != std::string_view(&factor, 1) ||
+            !std::ranges::equal(cuts, axes, {}, &op::Cut::axis) ||
+            std::ranges::any_of(cuts, [](const op::Cut& cut) { return !cut.stride; }))
+          continue;
+        Sharding padded;
+        padded.dims.resize(lies.dims.size());
+        padded.dims[dim] = cuts;
+        choice.follow(i, padded);
+        return choice.cuts_of(i).dims.size() > dim && choice.cuts_of(i).dims[dim] == cuts;
+      }
+    }
+    return false;
   }
 
   std::vector<std::size_t> largest_first(const Node& node, std::size_t count) const {

@@ -8,6 +8,7 @@ namespace {
 struct Walk {
   const Mesh& mesh;
   const FixedCuts& fixed;
+  std::string_view padded;
   const std::function<void(const plan::FactorAxes&)>& visit;
   op::FactorSizes left;  // what the axes before leave of each factor
   plan::FactorAxes cuts;
@@ -18,12 +19,16 @@ struct Walk {
     const std::int64_t ranks = mesh.axes[axes[0].index()].size;
     if (place == fixed.end() || !place->second) go(axes.subspan(1));
     for (auto& [factor, size] : left) {
-      if (size % ranks != 0 || (place != fixed.end() && place->second != factor)) continue;
+      const std::int64_t block = (size + ranks - 1) / ranks;
+      const bool may_cut = size % ranks == 0 || (padded.find(factor) != std::string_view::npos &&
+                                                 block * (ranks - 1) < size);
+      if (!may_cut || (place != fixed.end() && place->second != factor)) continue;
       const auto before = cuts;
+      const std::int64_t whole = size;
       cuts[factor].push_back(axes[0]);
-      size /= ranks;
+      size = block;
       go(axes.subspan(1));
-      size *= ranks;
+      size = whole;
       cuts = before;
     }
   }
@@ -42,9 +47,9 @@ std::vector<AxisId> axes_to_cut(const Mesh& mesh, const std::vector<AxisId>& sam
 }
 
 void for_each_cuts(const Mesh& mesh, std::span<const AxisId> axes, const FixedCuts& fixed,
-                   const op::FactorSizes& sizes,
+                   const op::FactorSizes& sizes, std::string_view padded,
                    const std::function<void(const plan::FactorAxes&)>& visit) {
-  Walk{mesh, fixed, visit, sizes, {}}.go(axes);
+  Walk{mesh, fixed, padded, visit, sizes, {}}.go(axes);
 }
 
 op::FactorSizes dims_as_factors(const Shape& shape) {
@@ -54,12 +59,29 @@ op::FactorSizes dims_as_factors(const Shape& shape) {
   return sizes;
 }
 
-op::Sharding sharding_of(const plan::FactorAxes& cuts, std::size_t rank) {
+op::Cuts cuts_of_dim(std::int64_t size, std::span<const AxisId> axes, const Mesh& mesh) {
+  op::Cuts cuts;
+  std::int64_t ranks = 1;
+  for (const AxisId axis : axes) {
+    cuts.push_back({axis, std::nullopt});
+    ranks *= mesh.axes[axis.index()].size;
+  }
+  if (size % ranks == 0) return cuts;
+  std::int64_t stride = (size + ranks - 1) / ranks;
+  for (std::size_t i = cuts.size(); i-- > 0;) {
+    cuts[i].stride = stride;
+    stride *= mesh.axes[cuts[i].axis.index()].size;
+  }
+  return cuts;
+}
+
+op::Sharding sharding_of(const plan::FactorAxes& cuts, const Shape& shape, const Mesh& mesh) {
   op::Sharding sharding;
-  sharding.dims.resize(rank);
-  for (const auto& [letter, axes] : cuts)
-    for (const AxisId axis : axes)
-      sharding.dims[static_cast<std::size_t>(letter - 'a')].push_back({axis, std::nullopt});
+  sharding.dims.resize(shape.rank());
+  for (const auto& [letter, axes] : cuts) {
+    const auto dim = static_cast<std::size_t>(letter - 'a');
+    sharding.dims[dim] = cuts_of_dim(shape[dim], axes, mesh);
+  }
   return sharding;
 }
 
@@ -73,6 +95,18 @@ bool has_strides(const op::Sharding& sharding) {
   return std::ranges::any_of(sharding.dims, [](const op::Cuts& cuts) {
     return std::ranges::any_of(cuts, [](const op::Cut& cut) { return cut.stride.has_value(); });
   });
+}
+
+bool has_padding(const Shape& shape, const op::Sharding& sharding, const Mesh& mesh) {
+  bool has_some = false;
+  for (std::size_t dim = 0; dim < sharding.dims.size(); ++dim) {
+    const op::Cuts& cuts = sharding.dims[dim];
+    if (op::is_cyclic(shape[dim], cuts, mesh)) return false;
+    std::int64_t ranks = 1;
+    for (const op::Cut& cut : cuts) ranks *= mesh.axes[cut.axis.index()].size;
+    has_some = has_some || (shape[dim] % ranks != 0 && cuts.back().stride);
+  }
+  return has_some;
 }
 
 op::Sharding reduced(op::Sharding sharding) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/mesh.h"
@@ -22,19 +23,25 @@ std::vector<AxisId> axes_to_cut(const Mesh& mesh, const std::vector<AxisId>& sam
 using FixedCuts = std::map<AxisId, std::optional<char>>;
 
 /// Calls `visit` for every way to cut factors of these sizes. An axis of `fixed` cuts its factor
-/// wherever it divides it, and nothing else.
+/// wherever it divides it, and nothing else. Those of `padded` need not be divided, but each rank
+/// has some of them.
 void for_each_cuts(const Mesh& mesh, std::span<const AxisId> axes, const FixedCuts& fixed,
-                   const op::FactorSizes& sizes,
+                   const op::FactorSizes& sizes, std::string_view padded,
                    const std::function<void(const plan::FactorAxes&)>& visit);
 
 /// The dims of a shape as factors: the first is 'a'.
 op::FactorSizes dims_as_factors(const Shape& shape);
-/// The sharding of a tensor of that rank whose dims, as factors, are cut so.
-op::Sharding sharding_of(const plan::FactorAxes& cuts, std::size_t rank);
+/// The sharding of a tensor of that shape whose dims, as factors, are cut so.
+op::Sharding sharding_of(const plan::FactorAxes& cuts, const Shape& shape, const Mesh& mesh);
+/// The cuts of a dim by these axes, outermost first; where they do not divide it, each states its
+/// stride.
+op::Cuts cuts_of_dim(std::int64_t size, std::span<const AxisId> axes, const Mesh& mesh);
 
 /// True if an axis cuts a dim.
 bool is_cut_by(const op::Sharding& sharding, AxisId axis);
 bool has_strides(const op::Sharding& sharding);
+/// True if a rank has padding of some dim: its cuts state strides, and no dim is cut cyclically.
+bool has_padding(const Shape& shape, const op::Sharding& sharding, const Mesh& mesh);
 /// The sharding without its partial sums.
 op::Sharding reduced(op::Sharding sharding);
 

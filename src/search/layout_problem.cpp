@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 #include <ranges>
-#include <set>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -57,6 +56,22 @@ class Meanings {
   std::map<std::size_t, std::vector<Meaning>> groups_;
 };
 
+/// Has the first operand with a dim of the factor alone decide that it is cut so.
+bool cut_padded(const op::FactorRule& rule, char factor, const op::Cuts& cuts,
+                op::FactorChoice& choice) {
+  for (std::size_t i = 0; i < rule.operands.size(); ++i)
+    for (std::size_t dim = 0; dim < rule.operands[i].size(); ++dim) {
+      if (rule.operands[i][dim] != std::string_view(&factor, 1)) continue;
+      Sharding padded;
+      padded.dims.resize(rule.operands[i].size());
+      padded.dims[dim] = cuts;
+      choice.follow(i, padded);
+      const Sharding cut = choice.cuts_of(i);
+      return cut.dims.size() > dim && cut.dims[dim] == cuts;
+    }
+  return false;
+}
+
 }  // namespace
 
 LayoutProblem::LayoutProblem(const graph::Graph& train, const plan::Layout& start,
@@ -84,6 +99,7 @@ LayoutProblem::LayoutProblem(const graph::Graph& train, const plan::Layout& star
   fixed_ = std::get<plan::GraphShardings>(std::move(derived));
   for (std::size_t node = train.nodes.size(); node-- > 0;)
     for (const ValueId id : train.nodes[node].outputs) first_makers_[id.index()] = node;
+  find_tables();
   for (std::size_t node = 0; node < train.nodes.size(); ++node)
     if (!plan::sees_state(train, train.nodes[node])) find_ways(node);
   for (std::size_t value = 0; value < train.values.size(); ++value)
@@ -133,6 +149,26 @@ double LayoutProblem::conversion(ValueId id, std::size_t from, std::size_t to, b
   return place->second;
 }
 
+/// Padding of few rows is not worth while.
+void LayoutProblem::find_tables() {
+  constexpr std::int64_t rows_of_a_rank = 64;
+  for (const Node& node : train_.nodes) {
+    if (op::work_class(node.op) != op::WorkClass::look_up) continue;
+    for (const ValueId id : node.reads)
+      if (const Value& table = train_.value(id);
+          table.role == ValueRole::parameter &&
+          table.shape[0] >= rows_of_a_rank * static_cast<std::int64_t>(setting_.mesh->ranks.size()))
+        padded_sizes_.insert(table.shape[0]);
+  }
+}
+
+std::string LayoutProblem::padded_of(const op::FactorSizes& sizes) const {
+  std::string factors;
+  for (const auto& [factor, size] : sizes)
+    if (padded_sizes_.contains(size)) factors += factor;
+  return factors;
+}
+
 // --- ways of ops
 
 void LayoutProblem::find_ways(std::size_t node) {
@@ -143,7 +179,8 @@ void LayoutProblem::find_ways(std::size_t node) {
     for (const auto& [factor, by] : chosen->second)
       for (const AxisId axis : by)
         if (const auto place = fixed.find(axis); place != fixed.end()) place->second = factor;
-  for_each_cuts(*setting_.mesh, axes_, fixed, plan::factor_sizes(train_, of),
+  const op::FactorSizes sizes = plan::factor_sizes(train_, of);
+  for_each_cuts(*setting_.mesh, axes_, fixed, sizes, padded_of(sizes),
                 [&](const plan::FactorAxes& cuts) { add_ways(node, rule, cuts); });
   require(!ways_[node].empty(), [&] { return format("{} can be computed whole", names_[node]); });
 }
@@ -154,8 +191,19 @@ void LayoutProblem::add_ways(std::size_t node, const op::FactorRule& rule,
   const Node& of = train_.nodes[node];
   op::FactorChoice choice(rule, *setting_.mesh);
   const op::FactorSizes sizes = plan::factor_sizes(train_, of);
+  std::optional<char> padded;
   for (const auto& [factor, by] : axes)
-    if (!choice.cut(factor, sizes.at(factor), by)) return;
+    if (has_strides({.mesh = {},
+                     .dims = {cuts_of_dim(sizes.at(factor), by, *setting_.mesh)},
+                     .partial = {}}))
+      padded = factor;
+    else if (!choice.cut(factor, sizes.at(factor), by))
+      return;
+  // Last, as it leaves all else whole that the operand has.
+  if (padded &&
+      !cut_padded(rule, *padded, cuts_of_dim(sizes.at(*padded), axes.at(*padded), *setting_.mesh),
+                  choice))
+    return;
   plan::NodeShardings shardings;
   std::vector<Sharding> claims;
   for (std::size_t i = 0; i < rule.operands.size(); ++i)
@@ -256,11 +304,13 @@ void LayoutProblem::find_rests(std::size_t value) {
   FixedCuts fixed = axes_not_open();
   for (std::size_t dim = 0; dim < begun.rest.dims.size(); ++dim)
     for (const op::Cut& cut : begun.rest.dims[dim])
-      if (const auto place = fixed.find(cut.axis); place != fixed.end() && !cut.stride)
+      if (const auto place = fixed.find(cut.axis); place != fixed.end())
         place->second = static_cast<char>('a' + dim);
-  for_each_cuts(
-      *setting_.mesh, axes_, fixed, dims_as_factors(shape),
-      [&](const plan::FactorAxes& cuts) { add_rest(value, sharding_of(cuts, shape.rank())); });
+  const op::FactorSizes dims = dims_as_factors(shape);
+  for_each_cuts(*setting_.mesh, axes_, fixed, dims, padded_of(dims),
+                [&](const plan::FactorAxes& cuts) {
+                  add_rest(value, sharding_of(cuts, shape, *setting_.mesh));
+                });
   const auto cutting = setting_.cut.find(train_.values[value].name);
   if (cutting == setting_.cut.end() && !pinned_.never_whole.contains(train_.values[value].name))
     return;
@@ -273,23 +323,26 @@ void LayoutProblem::find_rests(std::size_t value) {
   std::erase_if(rests_[value], [&](const Rest& one) { return size(one) > most; });
 }
 
-/// A parameter may lie so with its moments, or these are cut further by the axes that are left.
+/// A parameter may lie so with its moments, or an axis that is left cuts these further: one, as
+/// one gather then completes what was updated.
 void LayoutProblem::add_rest(std::size_t value, const Sharding& rest) {
   const Shape& shape = train_.values[value].shape;
   const Mesh& mesh = *setting_.mesh;
-  Sharding moments = rest;
-  for (const AxisId axis : axes_) {
-    const std::int64_t rows = op::local_size(shape[0], moments.dims[0], mesh);
-    if (is_cut_by(rest, axis) || rows % mesh.axes[axis.index()].size != 0) continue;
-    moments.dims[0].push_back({axis, std::nullopt});
-  }
   const ValueId id(value);
-  for (const Sharding* of : {&rest, static_cast<const Sharding*>(&moments)}) {
-    Rest one{index_of(id, rest), index_of(id, *of), 0};
-    one.seconds =
-        costs_.of_update(value, *of) + conversion(id, one.moments, one.rest, /*is_at_end=*/true);
+  const auto add = [&](const Sharding& moments) {
+    Rest one{index_of(id, rest), index_of(id, moments), 0};
+    one.seconds = costs_.of_update(value, moments) +
+                  conversion(id, one.moments, one.rest, /*is_at_end=*/true);
     rests_[value].push_back(one);
-    if (moments == rest) break;
+  };
+  add(rest);
+  if (is_padded(id, rest)) return;
+  const std::int64_t rows = op::local_size(shape[0], rest.dims[0], mesh);
+  for (const AxisId axis : axes_) {
+    if (is_cut_by(rest, axis) || rows % mesh.axes[axis.index()].size != 0) continue;
+    Sharding moments = rest;
+    moments.dims[0].push_back({axis, std::nullopt});
+    add(moments);
   }
 }
 
@@ -298,7 +351,8 @@ void LayoutProblem::add_rest(std::size_t value, const Sharding& rest) {
 void LayoutProblem::find_kept() {
   std::vector<std::set<std::size_t>> kept(shardings_.size()), terms(shardings_.size());
   const auto add = [&](ValueId id, const Sharding& sharding) {
-    if (!has_strides(sharding)) kept[id.index()].insert(index_of(id, sharding));
+    if (!has_strides(sharding) || is_padded(id, sharding))
+      kept[id.index()].insert(index_of(id, sharding));
   };
   for (std::size_t node = 0; node < ways_.size(); ++node)
     for (const Way& way : ways_[node])
@@ -407,8 +461,13 @@ void LayoutProblem::add_edges(std::size_t node) {
         const std::size_t seen = way.seen[i], from = is_read ? kept : seen,
                           to = is_read ? seen : kept;
         const std::vector<op::Partial>& wanted = known.all[to].partial;
+        // Padding comes from where it was before: no conversion brings it about.
+        const bool is_made = is_read || train_.value(id).role == ValueRole::gradient;
+        const bool has_padding_now = (is_made && is_padded(id, known.all[seen])) ||
+                                     (!is_read && is_padded(id, known.all[kept]));
         // The first maker decides how a value is kept: either all sums stay or none.
         const bool is_allowed = is_subset(wanted, known.all[from].partial) &&
+                                (!has_padding_now || known.all[from].dims == known.all[to].dims) &&
                                 (is_read ? may_read(node, way, i, known.all[kept])
                                          : wanted.empty() || !is_first || from == to);
         edge.comm.push_back(is_allowed
@@ -429,6 +488,8 @@ void LayoutProblem::add_edges_of_parameter(std::size_t value) {
   };
   if (const Shardings& uses = shardings_[value]; uses.node != none)
     add(uses.node, uses.kept.size(), [&](const Rest& rest, std::size_t i) {
+      const Sharding &from = uses.all[rest.rest], &to = uses.all[uses.kept[i]];
+      if (is_padded(ValueId(value), to) && from.dims != to.dims) return solve::forbidden;
       return costs_.times(Phase::forward) * conversion(ValueId(value), rest.rest, uses.kept[i]);
     });
   for (std::size_t i = 0; i < train_.values.size(); ++i) {
@@ -437,7 +498,11 @@ void LayoutProblem::add_edges_of_parameter(std::size_t value) {
         gradient.gradient_of != ValueId(value))
       continue;
     add(shardings_[i].node, shardings_[i].kept.size(), [&](const Rest& rest, std::size_t k) {
-      const std::size_t to = index_of(ValueId(i), shardings_[value].all[rest.moments]);
+      const Sharding &now = shardings_[i].all[shardings_[i].kept[k]],
+                     &wanted = shardings_[value].all[rest.moments];
+      const bool has_some = is_padded(ValueId(i), now) || is_padded(ValueId(value), wanted);
+      if (has_some && now.dims != wanted.dims) return solve::forbidden;
+      const std::size_t to = index_of(ValueId(i), wanted);
       return conversion(ValueId(i), shardings_[i].kept[k], to, /*is_at_end=*/true);
     });
   }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <tuple>
@@ -26,9 +27,11 @@
 namespace fourfold::search {
 
 /// A sum may stay terms where what reads it is linear, and the terms of a gradient until the end of
-/// the step; no factor is cut with padding; what is fed is divided as the layout has it that the
-/// search begins with. Memory is not looked at. What tensors share at the end of a step, as the
-/// starts of messages and the sums of a norm, is no cost of any single choice.
+/// the step. Rows of large tables that ops look up, and what is made for each of them, are cut with
+/// padding where the axes do not divide them, as they lie between steps. What is fed is divided as
+/// the layout has it that the search begins with. Memory is not looked at. What tensors share at
+/// the end of a step, as the starts of messages and the sums of a norm, is no cost of any single
+/// choice.
 class LayoutProblem {
  public:
   /// `start`: a legal layout of the graph on the mesh. The pins of the setting have no fault
@@ -67,6 +70,11 @@ class LayoutProblem {
   };
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
 
+  void find_tables();
+  std::string padded_of(const op::FactorSizes& sizes) const;
+  bool is_padded(graph::ValueId id, const op::Sharding& sharding) const {
+    return !padded_sizes_.empty() && has_padding(train_.value(id).shape, sharding, *setting_.mesh);
+  }
   void find_ways(std::size_t node);
   void add_ways(std::size_t node, const op::FactorRule& rule, const plan::FactorAxes& axes);
   void add_way(std::size_t node, const op::FactorRule& rule, Way way, plan::NodeShardings shardings,
@@ -98,7 +106,8 @@ class LayoutProblem {
   const LayoutCosts costs_;
   plan::PinnedShardings pinned_;
   std::vector<AxisId> axes_;
-  plan::GraphShardings fixed_;  // of the start: values that nobody chooses
+  std::set<std::int64_t> padded_sizes_;  // of dims that may be cut with padding
+  plan::GraphShardings fixed_;           // of the start: values that nobody chooses
   std::vector<std::string> names_;
   std::vector<std::size_t> first_makers_;  // by value
   std::vector<std::vector<Way>> ways_;     // by node

@@ -9,12 +9,16 @@
 #include <cstdlib>
 #include <exception>
 #include <map>
+#include <random>
 #include <sstream>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "base/format.h"
+#include "machine/known_clusters.h"
+#include "search/layout_problem.h"
+#include "solve/solvers.h"
 #include "specification/specify.h"
 #include "support/outcome.h"
 #include "support/random_plans.h"
@@ -168,6 +172,73 @@ TEST_P(AnyPlan, runs_and_computes_what_one_rank_does) {
   EXPECT_GE(10 * num_run, 9 * count);
 }
 
+/// Plans that a search may come to: of any costs, since these are drawn. The vocabulary of a GPT is
+/// cut with padding where that is drawn.
+class SearchedPlan : public AnyPlan {
+ protected:
+  /// Draws a layout out of those that the search chooses from; false where there is none.
+  static bool draw_searched(RandomPlan& drawn, std::uint64_t seed) {
+    constexpr std::int64_t wide = 517;
+    bool is_drawn = false;
+    if (!drawn.setup.is_of_pictures()) {
+      drawn.setup.gpt.vocab_size = wide;
+      drawn.serial += format(", {} words", wide);
+    }
+    const Mesh mesh = plan::make_mesh(drawn.setup.plan.grid);
+    const graph::ModelGraphs model = drawn.setup.graphs();
+    const auto start = plan::make_layout(model, drawn.setup.plan, mesh);
+    if (!std::holds_alternative<plan::Layout>(start)) return false;
+    const machine::Cluster cluster = machine::load_cluster("perlmutter-40gb");
+    search::Pricer pricer(cluster, *machine::rate_of(cluster.device, DType::f32), 0);
+    search::LayoutSetting setting;
+    setting.mesh = &mesh;
+    setting.groups = search::groups_in_order(mesh, drawn.setup.plan.grid.order);
+    setting.batching = std::get<plan::Batching>(plan::solve_batching(drawn.setup.plan));
+    setting.open = search::axes_to_cut(mesh, std::get<plan::Layout>(start).samples);
+    setting.open.resize(std::min<std::size_t>(setting.open.size(), drawn.setup.unet ? 1 : 2));
+    const search::LayoutProblem problem(model.at(op::ProgramKind::train),
+                                        std::get<plan::Layout>(start), setting, pricer);
+    std::mt19937_64 random(seed);
+    const std::size_t draws = drawn.setup.is_of_pictures() ? 1 : 30;
+    for (std::size_t i = 0; i < draws; ++i) {
+      solve::Problem costs = problem.problem();
+      for (solve::Node& node : costs.nodes)
+        for (double& cost : node.comp) cost = static_cast<double>(random() % 1000);
+      for (solve::Edge& edge : costs.edges)
+        for (double& cost : edge.comm) cost = cost == solve::forbidden ? cost : 0;
+      const auto outcome = solve::solve(costs, "o2-again");
+      const auto* solution = std::get_if<solve::Solution>(&outcome);
+      if (solution == nullptr) continue;
+      drawn.layout = problem.layout(solution->choices);
+      is_drawn = true;
+      if (!drawn.setup.is_of_pictures() &&
+          plan::is_padded(drawn.layout.parameters.at("wte.weight").rest))
+        break;
+    }
+    drawn.name += ", searched";
+    return is_drawn;
+  }
+};
+
+TEST_P(SearchedPlan, runs_and_computes_what_one_rank_does) {
+  std::size_t num_run = 0, terms = 0, padded = 0;
+  for (std::uint64_t seed = GetParam(); seed < GetParam() + 8; ++seed) {
+    RandomPlan drawn = RandomPlans(seed).make();
+    if (!draw_searched(drawn, seed)) continue;
+    EXPECT_EQ(problem_of(drawn), "") << "seed " << seed << ", " << drawn.name;
+    ++num_run;
+    for (const auto& [name, keep] : drawn.layout.activations) terms += keep.sums_stay ? 1 : 0;
+    for (const auto& [name, parameter] : drawn.layout.parameters)
+      padded += plan::is_padded(parameter.rest) ? 1 : 0;
+  }
+  std::printf(
+      "%zu searched plans run, in which %zu values are kept as terms and %zu tables padded\n",
+      num_run, terms, padded);
+  EXPECT_GE(num_run, 4U);
+}
+
+INSTANTIATE_TEST_SUITE_P(From, SearchedPlan, testing::Values(0, 100),
+                         [](const auto& first) { return std::to_string(first.param); });
 INSTANTIATE_TEST_SUITE_P(From, AnyPlan, testing::Values(0, 20, 40),
                          [](const auto& first) { return std::to_string(first.param); });
 

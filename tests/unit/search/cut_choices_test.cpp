@@ -40,8 +40,8 @@ TEST(CutChoices, of_256_by_256_on_4_devices_are_the_papers_16) {
 
   std::vector<op::Sharding> searched;
   const std::vector<AxisId> axes = {AxisId(0)};
-  for_each_cuts(mesh, axes, {}, dims_as_factors(shape), [&](const plan::FactorAxes& cuts) {
-    searched.push_back(sharding_of(cuts, shape.rank()));
+  for_each_cuts(mesh, axes, {}, dims_as_factors(shape), "", [&](const plan::FactorAxes& cuts) {
+    searched.push_back(sharding_of(cuts, shape, mesh));
   });
   ASSERT_EQ(searched.size(), 3U) << "whole, rows, columns";
   EXPECT_TRUE(searched[0].replicated());
@@ -53,7 +53,7 @@ TEST(CutChoices, are_every_way_of_several_axes_that_divide) {
   const Mesh mesh = mesh_of({2, 3});
   const std::vector<AxisId> axes = {AxisId(0), AxisId(1)};
   std::vector<plan::FactorAxes> found;
-  for_each_cuts(mesh, axes, {}, {{'a', 6}, {'b', 4}},
+  for_each_cuts(mesh, axes, {}, {{'a', 6}, {'b', 4}}, "",
                 [&](const plan::FactorAxes& cuts) { found.push_back(cuts); });
   // p cuts a, b or nothing; q cuts a or nothing.
   EXPECT_EQ(found.size(), 6U);
@@ -62,9 +62,24 @@ TEST(CutChoices, are_every_way_of_several_axes_that_divide) {
   EXPECT_EQ(std::ranges::count(found, plan::FactorAxes{{'a', {AxisId(1)}}, {'b', {AxisId(0)}}}), 1);
 
   found.clear();
-  for_each_cuts(mesh, axes, {{AxisId(0), 'b'}, {AxisId(1), std::nullopt}}, {{'a', 6}, {'b', 4}},
+  for_each_cuts(mesh, axes, {{AxisId(0), 'b'}, {AxisId(1), std::nullopt}}, {{'a', 6}, {'b', 4}}, "",
                 [&](const plan::FactorAxes& cuts) { found.push_back(cuts); });
   EXPECT_EQ(found, (std::vector<plan::FactorAxes>{{{'b', {AxisId(0)}}}}));
+}
+
+TEST(CutChoices, of_padded_dims_state_strides_where_ranks_do_not_divide) {
+  const Mesh mesh = mesh_of({2, 4});
+  const Shape shape{50'257, 4};
+  const std::vector<AxisId> axes = {AxisId(0), AxisId(1)};
+  std::vector<op::Sharding> found;
+  for_each_cuts(mesh, axes, {}, dims_as_factors(shape), "a", [&](const plan::FactorAxes& cuts) {
+    found.push_back(sharding_of(cuts, shape, mesh));
+  });
+  EXPECT_EQ(found.size(), 8U) << "each axis cuts a, b or nothing; both cannot cut b";
+  const std::vector<op::Cuts> both = {{{AxisId(0), 25'132}, {AxisId(1), 6'283}}, {}};
+  EXPECT_EQ(std::ranges::count(found, both, &op::Sharding::dims), 1);
+  for (const op::Sharding& one : found)
+    EXPECT_EQ(has_padding(shape, one, mesh), !one.dims[0].empty());
 }
 
 }  // namespace
