@@ -112,16 +112,30 @@ def core_s():
     return used.ru_utime + used.ru_stime
 
 
+def stat_of(path):
+    """The state of a process or a thread, and the seconds of a core that it has had; no state where it has ended."""
+    try:
+        fields = (path / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return "", 0
+    return fields[0], (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def run(binary, tests, fault, limit_s):
-    """Runs tests in one process: (what it said, exit status; None where it hung)."""
+    """Runs tests in one process: (what it said, exit status; None where it hung: it has had a core for `limit_s`, or has been seen
+    wanting none as often). What time alone says depends on what else the machine does."""
     environment = {**os.environ, "FOURFOLD_FAULT": str(fault), "GTEST_FAIL_FAST": "1"}
     process = subprocess.Popen([binary, "--gtest_filter=" + ":".join(tests)], env=environment, text=True, errors="replace",
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
-    try:
-        return process.communicate(timeout=limit_s)[0], process.returncode
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        return process.communicate()[0], None
+    folder, idle_s = pathlib.Path(f"/proc/{process.pid}"), 0
+    while True:
+        try:
+            return process.communicate(timeout=1)[0], process.returncode
+        except subprocess.TimeoutExpired:
+            idle_s += not any(stat_of(thread)[0] in ("R", "D") for thread in (folder / "task").iterdir())
+            if limit_s is not None and max(stat_of(folder)[1], idle_s) > limit_s:
+                os.killpg(process.pid, signal.SIGKILL)
+                return process.communicate()[0], None
 
 
 def first_failure(said, status):
@@ -188,7 +202,8 @@ def parse():
     parser.add_argument("--also", action="append", default=[], metavar="TARGET", help="build this, too")
     parser.add_argument("--cmake", action="append", default=[], metavar="OPTION", help="for cmake: --cmake=-DFOURFOLD_CUDA=OFF")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="so many compilers at once")
-    parser.add_argument("--limit", type=float, default=60, help="seconds after which a process counts as one that hangs")
+    parser.add_argument("--limit", type=float, default=60,
+                        help="seconds of a core, or of wanting none, after which a process counts as one that hangs")
     parser.add_argument("--to", type=pathlib.Path, help="write the table to this file, and results beside it as .json")
     return parser.parse_args()
 
