@@ -8,32 +8,54 @@
 namespace fourfold::verify {
 namespace {
 
-/// Calls visit(attribute, place) for each attribute of an op, of a chain those of its pieces;
-/// `place` says how it follows from a rank's share, null where it does not.
-template <class Visit>
-void for_each_attribute_of(op::Op& op, Visit&& visit) {
-  const auto of_row = [&](auto& row) {
-    op::for_each_attribute(row, [&](std::string_view name, auto& value) {
-      std::optional<op::Place> place;
-      if constexpr (requires { std::decay_t<decltype(row)>::places(row, visit); })
-        std::decay_t<decltype(row)>::places(row, [&](const op::Place& told, auto& attribute) {
-          if (static_cast<const void*>(&attribute) == static_cast<const void*>(&value))
-            place = told;
-        });
-      visit(name, value, place);
-    });
+/// An attribute of one of the types that mutants change. `place` says how it follows from a rank's
+/// share; it is empty where it does not.
+struct Attribute {
+  std::string_view name;
+  std::variant<double*, op::Numbers*, bool*, std::int64_t*, RandomStream*, op::SampleWindow*,
+               op::TensorWindow*>
+      value;
+  std::optional<op::Place> place;
+};
+
+template <class Row>
+void add_attributes(Row& row, std::vector<Attribute>& list) {
+  op::for_each_attribute(row, [&]<class T>(std::string_view name, T& value) {
+    if constexpr (requires { decltype(Attribute::value)(&value); })
+      list.push_back({name, &value, {}});
+  });
+  const auto set_place = [&](const op::Place& told, const auto& attribute) {
+    for (Attribute& each : list)
+      if (std::visit([](const void* value) { return value; }, each.value) == &attribute)
+        each.place = told;
   };
-  const auto of_op = [&](auto& any) {
-    std::visit(
+  if constexpr (requires { Row::places(row, set_place); }) Row::places(row, set_place);
+}
+
+/// The attributes of an op; a chain has those of its pieces. The rows are visited here alone, since
+/// there are many of them for the compiler.
+std::vector<Attribute> attributes_of(op::Op& op) {
+  std::vector<Attribute> list;
+  const auto add = [&](op::Op& any) {
+    op::visit_row(
         [&]<class Row>(Row& row) {
-          if constexpr (!std::is_same_v<Row, op::Fused>) of_row(row);
+          if constexpr (!std::is_same_v<Row, op::Fused>) add_attributes(row, list);
         },
         any);
   };
   if (auto* chain = std::get_if<op::Fused>(&op))
-    op::Fused::for_each_piece(*chain, [&](op::Op& piece, const auto&) { of_op(piece); });
+    op::Fused::for_each_piece(*chain, [&](op::Op& piece, const auto&) { add(piece); });
   else
-    of_op(op);
+    add(op);
+  return list;
+}
+
+/// Calls visit(name, value, place) for each attribute of an op.
+template <class Visit>
+void for_each_attribute_of(op::Op& op, const Visit& visit) {
+  for (const Attribute& attribute : attributes_of(op))
+    std::visit([&](auto* value) { visit(attribute.name, *value, attribute.place); },
+               attribute.value);
 }
 
 /// True if an op still takes as many operands as it has slices, in the same roles, and a chain is
