@@ -85,6 +85,7 @@ class LayoutReader {
     for (at_ = 1; at_ < lines_.size() && problems_.size() < most_problems; ++at_)
       if (const std::string_view line = trim(lines_[at_]); !line.empty() && line[0] != '#')
         read(line);
+    look_at_padding();
     at_ = 0;
     if (problems_.empty()) look_for_what_is_missing();
     if (!problems_.empty()) return std::move(problems_);
@@ -351,13 +352,24 @@ class LayoutReader {
         return false;
       }
     }
-    if (size->second % ranks != 0) {
-      problem(format("{} ranks do not divide the {} of factor {}", ranks, size->second, factor),
-              "choose axes that do", clause);
-      return false;
-    }
+    if (size->second % ranks != 0)
+      uneven_.push_back({at_, std::string(clause), size->second, ranks});
     chosen[factor[0]] = axes;
     return true;
+  }
+
+  /// A factor is cut with padding where a parameter of as many rows is, between steps.
+  void look_at_padding() {
+    std::set<std::int64_t> padded;
+    for (const auto& [name, layout] : layout_.parameters)
+      if (is_padded(layout.rest)) padded.insert(shape_of(train_, name)[0]);
+    for (const Uneven& one : uneven_) {
+      at_ = one.line;
+      if (!padded.contains(one.size))
+        problem(format("{} ranks do not divide the {} of factor {}", one.ranks, one.size,
+                       one.clause[0]),
+                "choose axes that do", one.clause);
+    }
   }
 
   // --- all of it
@@ -384,6 +396,13 @@ class LayoutReader {
   std::map<std::string, const graph::Node*> nodes_;  // by name of the op
   std::set<std::string, std::less<>> seen_;
   std::size_t at_ = 0;  // the line
+  /// A cut of an op that its ranks do not divide.
+  struct Uneven {
+    std::size_t line = 0;
+    std::string clause;
+    std::int64_t size = 1, ranks = 1;
+  };
+  std::vector<Uneven> uneven_;
   Layout layout_;
   std::vector<Diagnostic> problems_;
 };
