@@ -10,14 +10,16 @@ from processes import ROOT, fail
 
 # (configuration, machine, ranks, settings beside)
 BF16 = {"precision.compute": "bf16"}
+SYNTHETIC = {"data.format": "synthetic", "data.validation": '""', "data.flip": "false"}
+VGG, SMALL_UNET = ({**SYNTHETIC, f"{kind}.picture": "[32, 32, 3]", f"{kind}.num_classes": 10} for kind in ("vgg", "unet"))
 MACHINES = (
     ("gpt2-124m", "perlmutter-40gb", 8, BF16), ("gpt2-124m", "rhino-s1", 8, {}), ("gpt2-124m", "atp-ic1", 8, BF16),
     ("gpt2-124m", "workstation", 2, BF16), ("gpt2-124m", "dgx-h100", 16, BF16), ("gpt2-124m", "p3-8xlarge", 16, {}),
-    ("gpt-tiny", "two-core-cpu", 2, {}), ("gpt-shakespeare-char", "two-core-cpu", 2, {}),
+    ("gpt-tiny", "two-core-cpu", 2, {}), ("gpt2-124m", "two-core-cpu", 2, {}),
     ("paper/gpt-2.6b", "rhino-m8", 8, {}), ("paper/gpt-2.6b", "alps-gh200", 16, {}), ("paper/gpt-2.6b", "torus", 16, {}),
-    ("paper/gpt-5b", "dgx-h200", 16, {}), ("vgg-tiny", "two-core-cpu", 2, {}), ("paper/vgg19", "rhino-m8", 8, {}),
-    ("paper/vgg19", "perlmutter-80gb", 8, {}), ("paper/vgg19", "p3-8xlarge", 8, {}), ("unet-cifar10-50m", "workstation", 2, {}),
-    ("unet-cifar10-50m", "rhino-s1", 8, {}), ("paper/unet-250m", "perlmutter-80gb", 8, {}), ("paper/unet-250m", "atp-ic4", 8, {}),
+    ("paper/gpt-5b", "dgx-h200", 16, {}), ("vgg-tiny", "two-core-cpu", 2, VGG), ("paper/vgg19", "rhino-m8", 8, {}),
+    ("paper/vgg19", "perlmutter-80gb", 8, {}), ("paper/vgg19", "p3-8xlarge", 8, {}), ("unet-cifar10-50m", "workstation", 2, SMALL_UNET),
+    ("unet-cifar10-50m", "rhino-s1", 8, SMALL_UNET), ("paper/unet-250m", "perlmutter-80gb", 8, {}), ("paper/unet-250m", "atp-ic4", 8, {}),
     ("paper/unet-1b", "dgx-h100", 16, {}), ("paper/utransformer-2.1b", "alps-gh200", 16, {}),
 )  # fmt: skip
 GPT = {
@@ -25,8 +27,8 @@ GPT = {
     "model.tied_head": "true", "data.seq_length": 64,
 }  # fmt: skip
 UNET = {
-    "model.kind": "unet", "model.picture": "[16, 16, 3]", "model.channels": 64, "model.channel_mult": "[1, 2]",
-    "model.layers_per_level": 1, "model.attention_resolutions": "[8]", "model.num_heads": 4,
+    "model.kind": "unet", "unet.picture": "[16, 16, 3]", "unet.channels": 64, "unet.channel_mult": "[1, 2]",
+    "unet.num_res_blocks": 1, "unet.attention_resolutions": "[8]", "unet.norm_groups": 8, "unet.num_classes": 5,
 }  # fmt: skip
 BESIDE = {
     "data.format": "synthetic", "train.global_batch_size": 8, "sample.tokens": 0, "checkpoint.interval_minutes": 0,
