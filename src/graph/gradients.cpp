@@ -80,31 +80,40 @@ void gradient(const op::Dropout& op, Pullback& p) {
   p.give(0, op, {p.output_gradient(), p.node().reads[1], p.node().reads[2]});
 }
 
+/// Values, then what the norm that is pulled back gives beside y, its statistics, and the gradient
+/// of y.
+std::vector<ValueId> with_statistics(std::vector<ValueId> values, Pullback& p) {
+  const auto& made = p.node().outputs;
+  values.insert(values.end(), made.begin() + 1, made.end());
+  values.push_back(p.output_gradient());
+  return values;
+}
+
 void gradient(const op::LayerNorm& op, Pullback& p) {
   const auto& reads = p.node().reads;
-  const ValueId mean = p.node().outputs[1], rstd = p.node().outputs[2], dy = p.output_gradient();
-  // The weights first: x_grad may take over the memory of dy.
+  // The weights first: x_grad may take over the memory of that of y.
   std::vector<std::size_t> weights = {1};
   if (op.bias) weights.push_back(2);
-  p.give_all(std::move(weights), op::LayerNormWeightGradient{.bias = op.bias, .wide = op.wide},
-             {reads[0], mean, rstd, dy});
-  p.give(0, op::LayerNormGradient{op.wide}, {reads[0], reads[1], mean, rstd, dy});
+  p.give_all(std::move(weights),
+             op::LayerNormWeightGradient{.bias = op.bias, .wide = op.wide, .centred = op.centred},
+             with_statistics({reads[0]}, p));
+  p.give(0, op::LayerNormGradient{op.wide, op.centred}, with_statistics({reads[0], reads[1]}, p));
 }
 
 // The moments get no gradient of their own: that of x contains it.
 void gradient(const op::LayerNormApply& op, Pullback& p) {
-  const auto& node = p.node();
-  const ValueId x = node.reads[0], gain = node.reads[2];
-  const ValueId mean = node.outputs[1], rstd = node.outputs[2], dy = p.output_gradient();
+  const ValueId x = p.node().reads[0], gain = p.node().reads[2];
   std::vector<std::size_t> weights = {2};
   if (op.bias) weights.push_back(3);
-  p.give_all(std::move(weights), op::LayerNormWeightGradient{.bias = op.bias, .wide = op.wide},
-             {x, mean, rstd, dy});
+  p.give_all(std::move(weights),
+             op::LayerNormWeightGradient{.bias = op.bias, .wide = op.wide, .centred = op.centred},
+             with_statistics({x}, p));
   if (!p.is_wanted(0)) return;
-  const ValueId sums = p.intermediate(op::LayerNormGradientSums{op.wide}, {x, gain, mean, rstd, dy},
-                                      "gradient_sums");
-  p.give(0, op::LayerNormGradientApply{.width = op.width, .wide = op.wide},
-         {x, gain, mean, rstd, dy, sums});
+  std::vector<ValueId> read = with_statistics({x, gain}, p);
+  read.push_back(
+      p.intermediate(op::LayerNormGradientSums{op.wide, op.centred}, read, "gradient_sums"));
+  p.give(0, op::LayerNormGradientApply{.width = op.width, .wide = op.wide, .centred = op.centred},
+         std::move(read));
 }
 
 void gradient(const op::GroupNormMoments&, Pullback& p) {
@@ -183,8 +192,30 @@ void gradient(const op::Attention& op, Pullback& p) {
   reads.insert(reads.end(), node.reads.begin() + 1, node.reads.end());
   p.give(0,
          op::AttentionGradient{op.stream, op.rate, op.window, op.first_head, op.heads, op.documents,
-                               op.causal},
+                               op.causal, op.grouped},
          std::move(reads));
+}
+
+// The way back turns by minus the angle.
+void gradient(const op::Rotary& op, Pullback& p) {
+  require(op.positions == 0, "positions of a cached text have no gradient");
+  op::Rotary back = op;
+  back.negative = !op.negative;
+  std::vector<ValueId> reads = {p.output_gradient()};
+  if (op.documents) reads.push_back(p.node().reads[1]);
+  p.give(0, std::move(back), std::move(reads));
+}
+
+// The weights first, as for a layer norm.
+void gradient(const op::HeadNorm&, Pullback& p) {
+  const auto& reads = p.node().reads;
+  const ValueId rstd = p.node().outputs[1], dy = p.output_gradient();
+  p.give_all({1, 2}, op::HeadNormWeightGradient{}, {reads[0], rstd, dy});
+  p.give(0, op::HeadNormGradient{}, {reads[0], reads[1], reads[2], rstd, dy});
+}
+
+void gradient(const op::Gated&, Pullback& p) {
+  p.give(0, op::GatedGradient{}, {p.node().reads[0], p.output_gradient()});
 }
 
 }  // namespace
@@ -194,6 +225,8 @@ bool has_gradient(const op::Op& op) {
       []<class Row>(const Row& row) {
         if constexpr (std::is_same_v<Row, op::AddPositions>)
           return !row.cached;
+        else if constexpr (std::is_same_v<Row, op::Rotary>)
+          return row.positions == 0;
         else
           return requires(Pullback& pullback) { gradient(row, pullback); };
       },

@@ -48,12 +48,14 @@ struct AttentionElements {
   }
 };
 
-/// `heads` of the op, or the local number where the op does not say.
+/// `heads` of the op, groups where it is grouped, or the local number where the op does not say.
 template <class AttentionOp>
 AttentionElements attention_elements(const AttentionOp& op, const Shape& qkv) {
-  const QkvSizes sizes(qkv);
-  return {static_cast<std::uint64_t>(op.heads == 0 ? sizes.heads : op.heads),
-          static_cast<std::uint64_t>(op.first_head), static_cast<std::uint64_t>(sizes.time)};
+  const QkvSizes sizes(qkv, op.grouped);
+  const auto of_group = static_cast<std::uint64_t>(sizes.of_group);
+  return {static_cast<std::uint64_t>(op.heads == 0 ? sizes.groups : op.heads) * of_group,
+          static_cast<std::uint64_t>(op.first_head) * of_group,
+          static_cast<std::uint64_t>(sizes.time)};
 }
 
 }  // namespace fourfold::kernels

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/norm_operands.h"
+
 namespace fourfold::kernels {
 namespace {
 
@@ -23,6 +25,9 @@ class Pieces {
     return row;
   }
   std::size_t operand(std::size_t index) const { return taken_->operands[index]; }
+  std::optional<std::size_t> operand(const std::optional<std::size_t>& index) const {
+    return index ? std::optional(operand(*index)) : std::nullopt;
+  }
 
  private:
   const op::Fused& chain_;
@@ -73,21 +78,22 @@ std::optional<ResidualNorm> residual_norm(Pieces pieces, op::Shapes shapes) {
   const auto* norm = pieces.take<op::LayerNorm>();
   fits = fits && pieces.operand(0) == made.sum;
   made.epsilon = norm->epsilon;
-  made.gain = pieces.operand(1);
-  if (norm->bias) made.bias = pieces.operand(2);
-  const std::size_t written = norm->bias ? 3 : 2;
-  made.y = pieces.operand(written), made.mean = pieces.operand(written + 1);
-  made.rstd = pieces.operand(written + 2);
+  const NormOperands at(*norm, 1);
+  made.gain = pieces.operand(at.gain), made.bias = pieces.operand(at.bias);
+  made.y = pieces.operand(at.y), made.mean = pieces.operand(at.mean);
+  made.rstd = pieces.operand(at.rstd);
   return fits ? std::optional(made) : std::nullopt;
 }
 
 std::optional<ResidualNormGradient> residual_norm_gradient(Pieces& pieces) {
   ResidualNormGradient made;
   bool fits = true;
-  made.wide = pieces.take<op::LayerNormGradient>()->wide;
-  made.x = pieces.operand(0), made.gain = pieces.operand(1), made.mean = pieces.operand(2);
-  made.rstd = pieces.operand(3), made.y_grad = pieces.operand(4);
-  made.sum_grad = pieces.operand(5);
+  const auto* norm = pieces.take<op::LayerNormGradient>();
+  const NormGradientOperands at(norm->centred, 2);
+  made.wide = norm->wide;
+  made.x = pieces.operand(0), made.gain = pieces.operand(1), made.mean = pieces.operand(at.mean);
+  made.rstd = pieces.operand(at.rstd), made.y_grad = pieces.operand(at.y_grad);
+  made.sum_grad = pieces.operand(at.next);
   if (pieces.take<op::Add>() != nullptr) {
     made.addend = pieces.operand(1);
     fits = fits && pieces.operand(0) == made.sum_grad && pieces.operand(2) == made.sum_grad;
@@ -132,13 +138,15 @@ std::optional<NormGradients> norm_gradients(const op::Fused& chain, op::Shapes s
     return std::nullopt;
   Pieces pieces(chain);
   const auto* weights = pieces.take<op::LayerNormWeightGradient>();
+  const NormGradientOperands at(weights->centred, 1);
   NormGradients made;
-  made.gain_grad = pieces.operand(4);
+  made.gain_grad = pieces.operand(at.next);
   made.accumulate = weights->accumulate;
-  if (weights->bias) made.bias_grad = pieces.operand(5);
-  const std::array read{pieces.operand(0), pieces.operand(1), pieces.operand(2), pieces.operand(3)};
+  if (weights->bias) made.bias_grad = pieces.operand(at.next + 1);
+  const std::array read{pieces.operand(0), pieces.operand(at.rstd), pieces.operand(at.y_grad)};
+  const auto mean = pieces.operand(at.mean);
   const auto rows = residual_norm_gradient(pieces);
-  if (!rows || read != std::array{rows->x, rows->mean, rows->rstd, rows->y_grad})
+  if (!rows || rows->mean != mean || read != std::array{rows->x, rows->rstd, rows->y_grad})
     return std::nullopt;
   made.rows = *rows;
   if (const auto* sums = pieces.take<op::BiasGradient>()) {

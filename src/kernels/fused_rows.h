@@ -51,10 +51,11 @@ struct BiasGelu {
 };
 
 /// A residual connection and the norm after it: sum = other + dropout(branch + branch_bias); y,
-/// mean and rstd as op::LayerNorm of sum. `wide`: other and sum are, and the branch is rounded.
+/// mean, where the norm is centred, and rstd as op::LayerNorm of sum. `wide`: other and sum are,
+/// and the branch is rounded.
 struct ResidualNorm {
-  std::size_t branch = 0, other = 0, sum = 0, gain = 0, y = 0, mean = 0, rstd = 0;
-  std::optional<std::size_t> branch_bias = {}, bias = {};
+  std::size_t branch = 0, other = 0, sum = 0, gain = 0, y = 0, rstd = 0;
+  std::optional<std::size_t> branch_bias = {}, bias = {}, mean = {};
   std::optional<op::Dropout> dropout = {};
   std::size_t seed = 0, step = 0;  // where there is dropout
   double epsilon = 0;
@@ -65,7 +66,8 @@ struct ResidualNorm {
 /// dropout(sum_grad). `wide`: x, the addend and sum_grad are, and branch_grad is rounded, before
 /// the dropout too.
 struct ResidualNormGradient {
-  std::size_t x = 0, gain = 0, mean = 0, rstd = 0, y_grad = 0, sum_grad = 0;
+  std::size_t x = 0, gain = 0, rstd = 0, y_grad = 0, sum_grad = 0;
+  std::optional<std::size_t> mean = {};  // where the norm is centred
   std::optional<std::size_t> addend = {}, branch_grad = {};
   std::optional<op::Dropout> dropout = {};
   std::size_t seed = 0, step = 0;

@@ -64,8 +64,9 @@ class DegreesOfRow {
       for (Residue& element : all_[i].elements)
         element = word_of(keeps ? larger(made, degree_of(element)) : made);
     }
-    if (std::holds_alternative<GroupNormMoments>(op) ||
-        std::holds_alternative<LayerNormMoments>(op))
+    const auto* of_norm = std::get_if<LayerNormMoments>(&op);
+    if (of_norm != nullptr && !of_norm->centred) write_pairs(2 * sum_, 2 * sum_);
+    if ((of_norm != nullptr && of_norm->centred) || std::holds_alternative<GroupNormMoments>(op))
       write_pairs(sum_, 2 * sum_);
     if (std::holds_alternative<GroupNormStatistics>(op)) write_pairs(plain_, 1);
   }
@@ -115,7 +116,7 @@ class DegreesOfRow {
       return most_;
     if constexpr (is_row_of<Row, MaxPool, MaxPoolGradient, LogitMax>)
       return with_hashes(most_.degree, sum_);
-    if constexpr (is_row_of<Row, Dropout>) return {most_.degree + 1, most_.before};
+    if constexpr (is_row_of<Row, Dropout, Rotary>) return {most_.degree + 1, most_.before};
     if constexpr (is_row_of<Row, Contract, Convolution, ConvolutionGradient,
                             ConvolutionWeightGradient>)
       return of_product(all_[0], all_[1]);
@@ -125,7 +126,8 @@ class DegreesOfRow {
       return hashed(sum_);
     if constexpr (is_row_of<Row, GeluGradient, SiluGradient, ReluGradient>)
       return with_hashes(gradients_ + 1, others_);
-    if constexpr (is_row_of<Row, LayerNorm, LayerNormApply, GroupNormApply>)
+    if constexpr (is_row_of<Row, Gated>) return with_hashes(most_.degree + 1, sum_);
+    if constexpr (is_row_of<Row, LayerNorm, LayerNormApply, GroupNormApply, HeadNorm>)
       return with_hashes(plain_ + 1, sum_);
     if constexpr (is_row_of<Row, Attention, AttentionCached>) return with_hashes(sum_ + 3, sum_);
     // Every other row has what it reads up to three times as a factor, but for gradients, in which

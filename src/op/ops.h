@@ -149,26 +149,29 @@ struct Dropout {
 /// y = (x - mean) * rstd * gain (+ bias) over the last dim; Ba, Kiros, Hinton 2016
 /// (arXiv:1607.06450), eqs 3 and 4. Also gives mean and rstd (all dims but the last), for the
 /// gradients. Two-pass variance, divisor C. x may be `wide`, here and in all rows of norms below;
-/// its gradient then is too.
+/// its gradient then is too. A norm that is not `centred` has no mean, here and in all rows below:
+/// y = x * rstd * gain, rstd = 1 / sqrt(average of x^2 + epsilon), and requires that there is no
+/// bias; Zhang, Sennrich 2019 (arXiv:1910.07467), eq. 4.
 struct LayerNorm {
   double epsilon = 1e-5;
-  bool bias = true, wide = false;
-  FOURFOLD_OP_ROW(LayerNorm, "layer_norm", epsilon, bias, wide);
+  bool bias = true, wide = false, centred = true;
+  FOURFOLD_OP_ROW(LayerNorm, "layer_norm", epsilon, bias, wide, centred);
   CutForm cut_form(Shapes reads, std::int64_t chunks) const;
 };
 
-/// x_grad from x, gain, mean, rstd, y_grad.
+/// x_grad from x, gain, mean, rstd, y_grad; without the mean where not `centred`.
 struct LayerNormGradient {
-  bool wide = false;
-  FOURFOLD_OP_ROW(LayerNormGradient, "layer_norm_gradient", wide);
+  bool wide = false, centred = true;
+  FOURFOLD_OP_ROW(LayerNormGradient, "layer_norm_gradient", wide, centred);
   CutForm cut_form(Shapes reads, std::int64_t chunks) const;
 };
 
 /// gain_grad (+)= sum of y_grad * (x - mean) * rstd; bias_grad (+)= sum of y_grad; sums over all
 /// dims but the last.
 struct LayerNormWeightGradient {
-  bool bias = true, accumulate = false, wide = false;
-  FOURFOLD_OP_ROW(LayerNormWeightGradient, "layer_norm_weight_gradient", bias, accumulate, wide);
+  bool bias = true, accumulate = false, wide = false, centred = true;
+  FOURFOLD_OP_ROW(LayerNormWeightGradient, "layer_norm_weight_gradient", bias, accumulate, wide,
+                  centred);
 };
 
 // Layer norm where ranks share C: moments of blocks, gathered, then merged. The number of blocks is
@@ -177,48 +180,50 @@ struct LayerNormWeightGradient {
 /// moments[p] = (mean, sum of squared distances from it) of block p of the last dim of x, cut into
 /// `parts` blocks of equal size: x (..., C), moments (parts, ..., 2). Corrected two-pass (Chan,
 /// Golub, LeVeque 1983, "Algorithms for computing the sample variance"). `parts` counts the local
-/// blocks. Requires that it divides the local C.
+/// blocks. Requires that it divides the local C. Not `centred`: moments[p] is the sum of the
+/// squares of the block alone, moments (parts, ..., 1).
 struct LayerNormMoments {
   std::int64_t parts = 1;
-  bool wide = false;
+  bool wide = false, centred = true;
   template <class Self, class Visit>
   static void places(Self& self, Visit&& visit) {
     visit({Told::local_size, "parts", 1, 0}, self.parts);
   }
-  FOURFOLD_OP_ROW(LayerNormMoments, "layer_norm_moments", parts, wide);
+  FOURFOLD_OP_ROW(LayerNormMoments, "layer_norm_moments", parts, wide, centred);
 };
 
 /// As layer_norm, the statistics merged from all moments (parts, ..., 2), in index order by the
-/// pairwise formula of Chan, Golub, LeVeque 1983. `width` is C over all ranks; x, gain and bias may
-/// be parts. Requires that parts divide width.
+/// pairwise formula of Chan, Golub, LeVeque 1983; sums of squares, where not `centred`, added up in
+/// that order. `width` is C over all ranks; x, gain and bias may be parts. Requires that parts
+/// divide width.
 struct LayerNormApply {
   double epsilon = 1e-5;
   bool bias = true;
   std::int64_t width = 0;
-  bool wide = false;
+  bool wide = false, centred = true;
   template <class Self, class Visit>
   static void places(Self& self, Visit&& visit) {
     visit({Told::size, "width", 0, Place::last_dim}, self.width);
   }
-  FOURFOLD_OP_ROW(LayerNormApply, "layer_norm_apply", epsilon, bias, width, wide);
+  FOURFOLD_OP_ROW(LayerNormApply, "layer_norm_apply", epsilon, bias, width, wide, centred);
 };
 
 /// sums (..., 2) = the sums over local channels of y_grad gain and of y_grad gain (x - mean) rstd:
-/// terms of the sums over C.
+/// terms of the sums over C. Not `centred`: the second sum alone, (..., 1).
 struct LayerNormGradientSums {
-  bool wide = false;
-  FOURFOLD_OP_ROW(LayerNormGradientSums, "layer_norm_gradient_sums", wide);
+  bool wide = false, centred = true;
+  FOURFOLD_OP_ROW(LayerNormGradientSums, "layer_norm_gradient_sums", wide, centred);
 };
 
 /// x_grad from x, gain, mean, rstd, y_grad and the sums over all of C; `width` is C over all ranks.
 struct LayerNormGradientApply {
   std::int64_t width = 0;
-  bool wide = false;
+  bool wide = false, centred = true;
   template <class Self, class Visit>
   static void places(Self& self, Visit&& visit) {
     visit({Told::size, "width", 0, Place::last_dim}, self.width);
   }
-  FOURFOLD_OP_ROW(LayerNormGradientApply, "layer_norm_gradient_apply", width, wide);
+  FOURFOLD_OP_ROW(LayerNormGradientApply, "layer_norm_gradient_apply", width, wide, centred);
 };
 
 /// y[..., n] = x[..., n] + bias[n], bias having any number of dims.
@@ -240,60 +245,6 @@ struct CastList {
   /// anything.
   std::int64_t count() const;
   FOURFOLD_LIST_ROW(CastList, "cast_list", tensors);
-};
-
-/// Self-attention of every head: y[b,t,h,:] = sum over s of p[b,h,t,s] v[b,s,h,:], p the softmax
-/// over s of q k / sqrt(D), then dropout of p at `rate`; `causal` lets s run up to t only, else
-/// over all of the sample. qkv (B,T,3,H,D), y (B,T,H,D); lse (B,H,T) = log sum exp of the scaled
-/// scores. T may be several dims, such as those of a picture, in row-major order. Vaswani et al.
-/// 2017 (arXiv:1706.03762), eq 1. Element (sample, h, t, s) of p counts for dropout. `first_head`
-/// and `heads`: which heads of the model these are (a cut over heads leaves the mask unchanged).
-/// With `documents`, which are for causal attention, the operand document_starts (B,T) says where
-/// the document of token t begins in its sample, and s runs from there on: no token sees another
-/// document. Requires document_starts[b,t] in 0 ... t, not falling along t. Flops are those of
-/// samples of one document: how they are cut is not known beforehand.
-struct Attention {
-  RandomStream stream;
-  double rate = 0;
-  SampleWindow window;
-  std::int64_t first_head = 0, heads = 0;
-  bool documents = false, causal = true;
-  template <class Self, class Visit>
-  static void places(Self& self, Visit&& visit) {
-    if (self.rate == 0) return;  // heads count in the mask of dropout alone
-    constexpr std::size_t heads = Place::last_dim - 1;
-    visit({Told::samples, "window", 0}, self.window);
-    visit({Told::first, "first_head", 0, heads}, self.first_head);
-    visit({Told::size, "heads", 0, heads}, self.heads);
-  }
-  FOURFOLD_OP_ROW(Attention, "attention", stream, rate, window, first_head, heads, documents,
-                  causal);
-  std::int64_t integer_bound(Shapes all) const;
-};
-
-/// qkv_grad from qkv, y, lse, y_grad; the same attributes as the forward op. Recomputes p from lse.
-struct AttentionGradient {
-  RandomStream stream;
-  double rate = 0;
-  SampleWindow window;
-  std::int64_t first_head = 0, heads = 0;
-  bool documents = false, causal = true;
-  template <class Self, class Visit>
-  static void places(Self& self, Visit&& visit) {
-    Attention::places(self, visit);
-  }
-  FOURFOLD_OP_ROW(AttentionGradient, "attention_gradient", stream, rate, window, first_head, heads,
-                  documents, causal);
-  std::int64_t integer_bound(Shapes all) const;
-};
-
-/// Attention that continues a text: writes k and v of the T new tokens to cache (B,2,P,H,D) at
-/// `position`..., then attends over positions 0 ... position + t. qkv (B,T,3,H,D), y (B,T,H,D).
-/// Requires position + T <= P. No dropout.
-struct AttentionCached {
-  std::int64_t positions = 0;  // P
-  FOURFOLD_OP_ROW(AttentionCached, "attention_cached", positions);
-  std::int64_t integer_bound(Shapes all) const;
 };
 
 /// y[b,0,:] = x[b,index,:], index a scalar operand: x (B,T,C), y (B,1,C); both may be `wide`.
@@ -565,9 +516,6 @@ struct Digest {
   ROW(AddBias, elementwise)               \
   ROW(BiasGradient, reduction)            \
   ROW(CastList, elementwise)              \
-  ROW(Attention, core)                    \
-  ROW(AttentionGradient, core)            \
-  ROW(AttentionCached, core)              \
   ROW(TakePosition, look_up)              \
   ROW(CrossEntropy, reduction)            \
   ROW(LogitMax, reduction)                \

@@ -266,6 +266,7 @@ const Dropout some_dropout{{7}, 0.1, some_samples, some_window};
 const GroupNormApply some_norm{2, 12, 4, 2};
 
 std::vector<Example> examples_of_row_chains() {
+  const LayerNorm rms_norm{1e-6, false, true, false};
   const Contract product{2, 1, false, true}, wide{2, 2};
   return {
       {chain({{AddBias{}, {0, 1, 2}}, {Gelu{}, {2, 3}}}), {usual, {3, 4}}},
@@ -289,6 +290,15 @@ std::vector<Example> examples_of_row_chains() {
               {some_dropout, {9, 6, 7, 9}}}),
        {usual, {4}, {2, 3}, {2, 3}, usual, usual, scalar, scalar},
        {any, any, any, positive}},
+      {chain({{AddRounded{}, {0, 1, 3}}, {rms_norm, {3, 2, 4, 5}}}), {usual, usual, {4}}},
+      {chain({{LayerNormGradient{false, false}, {0, 1, 2, 3, 5}}, {Add{}, {5, 4, 5}}}),
+       {usual, {4}, {2, 3}, usual, usual},
+       {any, any, positive}},
+      {chain({{LayerNormWeightGradient{.bias = false, .centred = false}, {0, 2, 3, 5}},
+              {LayerNormGradient{false, false}, {0, 1, 2, 3, 6}},
+              {Add{}, {6, 4, 6}}}),
+       {usual, {4}, {2, 3}, usual, usual},
+       {any, any, positive}},
       {chain({{LayerNormWeightGradient{.accumulate = true}, {0, 2, 3, 4, 6, 7}},
               {LayerNormGradient{}, {0, 1, 2, 3, 4, 8}},
               {Add{}, {8, 5, 8}},

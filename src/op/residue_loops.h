@@ -62,6 +62,11 @@ inline Residue reciprocal_deviation(const Residues& residues, Residue variance, 
   return residues.hash(function_name("rsqrt"), {add(variance, residue_of(epsilon))});
 }
 
+/// 1 / E(a), of a logarithm of a sum or a maximum; not finite where that is minus infinity.
+inline Residue inverse_of_exponential(const Residues& residues, Residue a) {
+  return a == minus_infinity ? not_finite : inverse(residues.exponential(a));
+}
+
 // --- integers
 
 /// An element of an operand of integers.

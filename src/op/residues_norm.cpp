@@ -9,7 +9,9 @@ namespace {
 struct RowMoments {
   Residue mean, squares;
 };
-RowMoments moments_of_row(std::span<const Residue> x) {
+/// The mean is 0 where a norm is not centred.
+RowMoments moments_of_row(std::span<const Residue> x, bool centred) {
+  if (!centred) return {0, dot(x, x)};
   ProductSum sum, squares;
   for (const Residue element : x) sum.add_product(element, 1);
   const Residue mean = multiply(sum.value(), one_over(static_cast<std::int64_t>(x.size())));
@@ -26,12 +28,13 @@ std::span<Residue> row_of(const ResidueTensor& tensor, std::int64_t row) {
   return tensor.elements.subspan(static_cast<std::size_t>(row) * columns, columns);
 }
 
-/// Writes y, mean and rstd, the last three operands, from gain (and bias), those before them.
-/// moments(row) are those of the whole row, of `width` elements.
+/// Writes y, mean, where the norm is centred, and rstd, the last operands, from gain (and bias),
+/// those before them. moments(row) are those of the whole row, of `width` elements.
 template <class Row, class Moments>
 void write_norm(const Row& row, std::int64_t width, Moments moments, const Residues& residues,
                 ResidueTensors all) {
-  const ResidueTensors out = all.last(3), weights = all.last(row.bias ? 5 : 4);
+  const ResidueTensors out = all.last(row.centred ? 3 : 2),
+                       weights = all.last(out.size() + (row.bias ? 2 : 1));
   const RowSizes sizes(all[0].shape);
   const Residue share = one_over(width);
   for (std::int64_t r = 0; r < sizes.rows; ++r) {
@@ -42,8 +45,8 @@ void write_norm(const Row& row, std::int64_t width, Moments moments, const Resid
       const Residue y = multiply(normal, weights[0].elements[c]);
       row_of(out[0], r)[c] = row.bias ? add(y, weights[1].elements[c]) : y;
     }
-    out[1].elements[r] = mean;
-    out[2].elements[r] = rstd;
+    if (row.centred) out[1].elements[r] = mean;
+    out.back().elements[r] = rstd;
   }
 }
 
@@ -52,40 +55,53 @@ void write_norm(const Row& row, std::int64_t width, Moments moments, const Resid
 struct GradientElement {
   Residue grad, normal;
 };
-GradientElement gradient_element(ResidueTensors all, std::int64_t row, std::int64_t column) {
-  const Residue distance = subtract(row_of(all[0], row)[column], all[2].elements[row]);
-  return {multiply(row_of(all[4], row)[column], all[1].elements[column]),
-          multiply(distance, all[3].elements[row])};
-}
-
 /// The sums over a row of y_grad gain, and of this times the normalised x.
 struct GradientSums {
   Residue grad, grad_normal;
 };
-GradientSums gradient_sums(ResidueTensors all, std::int64_t row) {
-  ProductSum grads, grads_normal;
-  for (std::int64_t c = 0; c < all[0].shape.back(); ++c) {
-    const auto [grad, normal] = gradient_element(all, row, c);
-    grads.add_product(grad, 1);
-    grads_normal.add_product(grad, normal);
-  }
-  return {grads.value(), grads_normal.value()};
-}
 
-/// Writes x_grad, the last operand: rstd (g - mean of g - normal mean of (g normal)), g being
-/// y_grad gain, and sums(row) the sums over `width` elements.
+/// What the gradients of x read: x, gain, mean, where the norm is centred, rstd, and y_grad.
+struct GradientReads {
+  const ResidueTensor &x, &gain, *mean, &rstd, &y_grad;
+  GradientReads(ResidueTensors all, bool centred)
+      : x(all[0]),
+        gain(all[1]),
+        mean(centred ? &all[2] : nullptr),
+        rstd(all[centred ? 3 : 2]),
+        y_grad(all[centred ? 4 : 3]) {}
+
+  GradientElement element(std::int64_t row, std::int64_t column) const {
+    const Residue of_x = row_of(x, row)[column],
+                  distance = mean == nullptr ? of_x : subtract(of_x, mean->elements[row]);
+    return {multiply(row_of(y_grad, row)[column], gain.elements[column]),
+            multiply(distance, rstd.elements[row])};
+  }
+  GradientSums sums(std::int64_t row) const {
+    ProductSum grads, grads_normal;
+    for (std::int64_t c = 0; c < x.shape.back(); ++c) {
+      const auto [grad, normal] = element(row, c);
+      grads.add_product(grad, 1);
+      grads_normal.add_product(grad, normal);
+    }
+    return {mean == nullptr ? 0 : grads.value(), grads_normal.value()};
+  }
+};
+
+/// Writes x_grad: rstd (g - mean of g - normal mean of (g normal)), g being y_grad gain, and
+/// sums(row) the sums over `width` elements, of which that of g is 0 where the norm is not centred.
 template <class Sums>
-void write_x_grad(std::int64_t width, Sums sums, ResidueTensors all) {
-  const RowSizes sizes(all[0].shape);
+void write_x_grad(std::int64_t width, Sums sums, const GradientReads& reads,
+                  const ResidueTensor& x_grad) {
+  const RowSizes sizes(reads.x.shape);
   const Residue share = one_over(width);
   for (std::int64_t r = 0; r < sizes.rows; ++r) {
     const GradientSums of_row = sums(r);
     const Residue mean = multiply(of_row.grad, share),
                   mean_normal = multiply(of_row.grad_normal, share);
     for (std::int64_t c = 0; c < sizes.columns; ++c) {
-      const auto [grad, normal] = gradient_element(all, r, c);
-      row_of(all.back(), r)[c] = multiply(
-          all[3].elements[r], subtract(subtract(grad, mean), multiply(normal, mean_normal)));
+      const auto [grad, normal] = reads.element(r, c);
+      row_of(x_grad, r)[c] = multiply(
+          reads.rstd.elements[r], subtract(subtract(grad, mean), multiply(normal, mean_normal)));
     }
   }
 }
@@ -95,26 +111,31 @@ void write_x_grad(std::int64_t width, Sums sums, ResidueTensors all) {
 void LayerNorm::residue_form(const Residues& residues, ResidueTensors all) const {
   write_norm(
       *this, all[0].shape.back(),
-      [&](std::int64_t row) { return moments_of_row(row_of(all[0], row)); }, residues, all);
+      [&](std::int64_t row) { return moments_of_row(row_of(all[0], row), centred); }, residues,
+      all);
 }
 
 void LayerNormGradient::residue_form(const Residues&, ResidueTensors all) const {
-  write_x_grad(all[0].shape.back(), [&](std::int64_t row) { return gradient_sums(all, row); }, all);
+  const GradientReads reads(all, centred);
+  write_x_grad(
+      all[0].shape.back(), [&](std::int64_t row) { return reads.sums(row); }, reads, all.back());
 }
 
 void LayerNormWeightGradient::residue_form(const Residues&, ResidueTensors all) const {
-  const ResidueTensor &x = all[0], &mean = all[1], &rstd = all[2], &y_grad = all[3];
+  const ResidueTensor &x = all[0], &rstd = all[centred ? 2 : 1], &y_grad = all[centred ? 3 : 2],
+                      &gain_grad = all[centred ? 4 : 3];
   const RowSizes sizes(x.shape);
   for (std::int64_t c = 0; c < sizes.columns; ++c) {
-    ProductSum gains(accumulate ? all[4].elements[c] : 0);
+    ProductSum gains(accumulate ? gain_grad.elements[c] : 0);
     ProductSum biases(accumulate && bias ? all[5].elements[c] : 0);
     for (std::int64_t r = 0; r < sizes.rows; ++r) {
       const Residue grad = row_of(y_grad, r)[c];
-      gains.add_product(grad,
-                        multiply(subtract(row_of(x, r)[c], mean.elements[r]), rstd.elements[r]));
+      const Residue of_x = row_of(x, r)[c],
+                    distance = centred ? subtract(of_x, all[1].elements[r]) : of_x;
+      gains.add_product(grad, multiply(distance, rstd.elements[r]));
       biases.add_product(grad, 1);
     }
-    all[4].elements[c] = gains.value();
+    gain_grad.elements[c] = gains.value();
     if (bias) all[5].elements[c] = biases.value();
   }
 }
@@ -127,10 +148,10 @@ void LayerNormMoments::residue_form(const Residues&, ResidueTensors all) const {
   for (std::int64_t part = 0; part < parts; ++part)
     for (std::int64_t r = 0; r < sizes.rows; ++r) {
       const RowMoments moments = moments_of_row(
-          row_of(all[0], r).subspan(static_cast<std::size_t>(part) * of_part, of_part));
+          row_of(all[0], r).subspan(static_cast<std::size_t>(part) * of_part, of_part), centred);
       const std::span<Residue> made = row_of(all[1], part * sizes.rows + r);
-      made[0] = moments.mean;
-      made[1] = moments.squares;
+      if (centred) made[0] = moments.mean;
+      made.back() = moments.squares;
     }
 }
 
@@ -143,6 +164,10 @@ void LayerNormApply::residue_form(const Residues& residues, ResidueTensors all) 
   const auto merged = [&](std::int64_t row) -> RowMoments {
     const auto of = [&](std::int64_t part) { return row_of(moments, part * rows + row); };
     ProductSum means, squares;
+    if (!centred) {
+      for (std::int64_t part = 0; part < parts; ++part) squares.add_product(of(part)[0], 1);
+      return {0, squares.value()};
+    }
     for (std::int64_t part = 0; part < parts; ++part) means.add_product(of(part)[0], share);
     const Residue mean = means.value();
     for (std::int64_t part = 0; part < parts; ++part) {
@@ -156,20 +181,21 @@ void LayerNormApply::residue_form(const Residues& residues, ResidueTensors all) 
 }
 
 void LayerNormGradientSums::residue_form(const Residues&, ResidueTensors all) const {
+  const GradientReads reads(all, centred);
   for (std::int64_t r = 0; r < RowSizes(all[0].shape).rows; ++r) {
-    const auto [grad, grad_normal] = gradient_sums(all, r);
-    const std::span<Residue> sums = row_of(all[5], r);
-    sums[0] = grad;
-    sums[1] = grad_normal;
+    const auto [grad, grad_normal] = reads.sums(r);
+    const std::span<Residue> sums = row_of(all.back(), r);
+    if (centred) sums[0] = grad;
+    sums.back() = grad_normal;
   }
 }
 
 void LayerNormGradientApply::residue_form(const Residues&, ResidueTensors all) const {
   const auto read = [&](std::int64_t row) -> GradientSums {
-    const std::span<Residue> sums = row_of(all[5], row);
-    return {sums[0], sums[1]};
+    const std::span<Residue> sums = row_of(all[all.size() - 2], row);
+    return {centred ? sums[0] : 0, sums.back()};
   };
-  write_x_grad(width, read, all);
+  write_x_grad(width, read, GradientReads(all, centred), all.back());
 }
 
 }  // namespace fourfold::op

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "op/attention.h"
 #include "op/conditioning.h"
 #include "op/diffusion.h"
 #include "op/elementwise.h"
@@ -24,6 +25,7 @@ namespace fourfold::op {
 /// every row.
 #define FOURFOLD_ROWS(ROW)        \
   FOURFOLD_PLAIN_ROWS(ROW)        \
+  FOURFOLD_ATTENTION_ROWS(ROW)    \
   FOURFOLD_PICTURE_ROWS(ROW)      \
   FOURFOLD_GROUP_NORM_ROWS(ROW)   \
   FOURFOLD_CONDITIONING_ROWS(ROW) \

@@ -488,11 +488,16 @@ std::optional<Case> wide_form(Case sample) {
 
 std::vector<Case> all_cases() {
   std::vector<Case> all;
-  for (const auto& family :
-       {contract_cases(), embedding_cases(), dropout_cases(), norm_cases(), norm_parts_cases(),
-        elementwise_cases(), attention_cases(), loss_cases(), loss_parts_cases(), update_cases(),
-        state_cases(), fused_cases(), fused_product_cases(), norm_chain_cases(),
-        convolution_cases(), picture_cases(), example_cases()})
+  for (const auto& family : {contract_cases(),   embedding_cases(),
+                             dropout_cases(),    norm_cases(),
+                             norm_parts_cases(), uncentred_norm_cases(),
+                             heads_cases(),      elementwise_cases(),
+                             attention_cases(),  grouped_attention_cases(),
+                             loss_cases(),       loss_parts_cases(),
+                             update_cases(),     state_cases(),
+                             fused_cases(),      fused_product_cases(),
+                             norm_chain_cases(), convolution_cases(),
+                             picture_cases(),    example_cases()})
     for (const Case& sample : family) {
       all.push_back(sample);
       if (auto wide = wide_form(sample)) all.push_back(std::move(*wide));

@@ -1,5 +1,5 @@
-// Attention, forward, on CPU: each thread takes whole heads, or some queries of a head; their keys
-// and values are copied once.
+// Attention, forward, on CPU: each thread takes whole groups of heads, or some queries of them;
+// their keys and values are copied once.
 #include <optional>
 
 #include "kernels/cpu/attention_pieces.h"
@@ -15,7 +15,7 @@ namespace {
 template <class T>
 struct HeadScratch {
   using S = Sum<T>;
-  S *keys, *values;                // of the head: rows, and panels
+  S *keys, *values;                // of the group: rows, and panels
   S *queries_transposed, *scores;  // of the block
   S *keep_rows, *keep;             // of a panel of queries
   S *rounded, *inverse;            // of the block's rows
@@ -106,23 +106,20 @@ void scale_row(S factor, std::int64_t width, S* row) {
   for (std::int64_t d = 0; d < width; ++d) row[d] *= factor;
 }
 
+/// Some rows of a head, of whose keys so many are packed.
 template <class T>
-void attend(const Call<T>& call, const Piece& piece, const HeadScratch<T>& own) {
+void attend(const Call<T>& call, std::int64_t unit, std::int64_t next, const Range& rows,
+            std::int64_t all_keys, const HeadScratch<T>& own) {
   using S = Sum<T>;
   const AttentionSizes& sizes = call.sizes;
-  const std::int64_t unit = piece.unit, width = sizes.width, stride = sizes.qkv_stride();
-  const Range rows = piece.queries(sizes.time, call.op.causal);
-  if (rows.first == rows.last) return;
-  const std::int64_t all_keys = call.op.causal ? rows.last : sizes.time;
+  const std::int64_t width = sizes.width, stride = sizes.qkv_stride();
   const T* queries = call.qkv + sizes.qkv(unit, 0);
-  copy_scaled(call.qkv + sizes.qkv(unit, 1), stride, all_keys, width, S{1}, own.keys);
-  pack_panels(call.qkv + sizes.qkv(unit, 2), stride, 1, all_keys, width, S{1}, own.values);
   for (std::int64_t first = rows.first; first < rows.last; first += query_block) {
     const QueryBlock block =
         query_block_at(first, sizes.time, call.documents, unit / sizes.heads, call.op.causal);
     const std::int64_t keys = block.keys - block.first_key;
     const std::int64_t columns = padded_columns<S>(block.rows);
-    RowsAhead<T> ahead(sizes, piece.next, first, block.rows,
+    RowsAhead<T> ahead(sizes, next, first, block.rows,
                        tile_count<S>(keys, columns) + tile_count<S>(block.rows, width));
     ahead.of_qkv(call.qkv, false);
     ahead.of_y(call.y, true);
@@ -146,6 +143,22 @@ void attend(const Call<T>& call, const Piece& piece, const HeadScratch<T>& own) 
 }
 
 template <class T>
+void attend(const Call<T>& call, const Piece& piece, const HeadScratch<T>& own) {
+  using S = Sum<T>;
+  const AttentionSizes& sizes = call.sizes;
+  const std::int64_t width = sizes.width, stride = sizes.qkv_stride();
+  const Range rows = piece.queries(sizes.time, call.op.causal);
+  if (rows.first == rows.last) return;
+  const std::int64_t all_keys = call.op.causal ? rows.last : sizes.time;
+  const T *keys = call.qkv + sizes.qkv(piece.units.first, 1),
+          *values = call.qkv + sizes.qkv(piece.units.first, 2);
+  copy_scaled(keys, stride, all_keys, width, S{1}, own.keys);
+  pack_panels(values, stride, 1, all_keys, width, S{1}, own.values);
+  for (std::int64_t unit = piece.units.first; unit < piece.units.last; ++unit)
+    attend(call, unit, piece.next(unit, sizes), rows, all_keys, own);
+}
+
+template <class T>
 void attention(const Call<T>& call, int threads, std::byte* workspace) {
   constexpr double efficiency = 1;  // keys and values are copied again, which is little
   for_pieces<HeadScratch<T>>(
@@ -156,7 +169,7 @@ void attention(const Call<T>& call, int threads, std::byte* workspace) {
 }  // namespace
 
 Run prepare_row(const op::Attention& op, const Problem& problem) {
-  const AttentionSizes sizes(problem.shapes[0]);
+  const AttentionSizes sizes = attention_sizes(problem);
   const AttentionElements elements = attention_elements(op, problem.shapes[0]);
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [op, sizes, elements, threads = problem.threads](Tensors operands, Workspace workspace) {

@@ -1,5 +1,6 @@
 // Attention that continues a text, on CPU. One new token reads each cached row once; nothing is
-// packed. B batch, T new tokens, H heads, D head width, P positions of the cache.
+// packed. B batch, T new tokens, H heads, D head width, P positions of the cache, which has a key
+// and a value for each group of heads.
 #include "kernels/cpu/attention_tiles.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/rows.h"
@@ -25,23 +26,24 @@ struct Call {
   const T* qkv;
   T* cache;
   T* y;
-  /// Row 0 of a unit's keys (part 0) or values (part 1); rows are y_stride() apart.
-  T* cached(std::int64_t unit, std::int64_t part) const {
-    return cache +
-           ((unit / sizes.heads * 2 + part) * positions * sizes.heads + unit % sizes.heads) *
-               sizes.width;
+  /// Row 0 of the keys (part 0) or values (part 1) of a group of a sample.
+  T* cached(std::int64_t group, std::int64_t part) const {
+    const std::int64_t sample = group / sizes.groups;
+    return cache + (sample * 2 + part) * positions * cache_stride() +
+           group % sizes.groups * sizes.width;
   }
+  std::int64_t cache_stride() const { return sizes.groups * sizes.width; }
 };
 
 /// One query over the first `count` cached rows.
 template <class T>
-void attend_one(const Call<T>& call, std::int64_t unit, const T* query, std::int64_t count,
+void attend_one(const Call<T>& call, std::int64_t group, const T* query, std::int64_t count,
                 const TokenScratch<T>& own, T* y) {
   using S = Sum<T>;
-  const std::int64_t width = call.sizes.width, stride = call.sizes.y_stride();
+  const std::int64_t width = call.sizes.width, stride = call.cache_stride();
   const auto [scores_P, sums_D] = own;
-  const T* keys = call.cached(unit, 0);
-  const T* values = call.cached(unit, 1);
+  const T* keys = call.cached(group, 0);
+  const T* values = call.cached(group, 1);
   const auto scale = static_cast<S>(call.sizes.scale());
   for (std::int64_t p = 0; p < count; ++p) {
     S sum = 0;
@@ -60,14 +62,16 @@ void attend_one(const Call<T>& call, std::int64_t unit, const T* query, std::int
 }
 
 template <class T>
-void continue_unit(const Call<T>& call, std::int64_t unit, const TokenScratch<T>& own) {
+void continue_group(const Call<T>& call, std::int64_t group, const TokenScratch<T>& own) {
   const AttentionSizes& sizes = call.sizes;
+  const std::int64_t first = group * sizes.of_group, end = first + sizes.of_group;
   for (std::int64_t t = 0; t < sizes.time; ++t) {
     for (std::int64_t part = 0; part < 2; ++part)
-      std::copy_n(call.qkv + sizes.qkv(unit, part + 1) + t * sizes.qkv_stride(), sizes.width,
-                  call.cached(unit, part) + (call.position + t) * sizes.y_stride());
-    attend_one(call, unit, call.qkv + sizes.qkv(unit, 0) + t * sizes.qkv_stride(),
-               call.position + t + 1, own, call.y + sizes.y(unit) + t * sizes.y_stride());
+      std::copy_n(call.qkv + sizes.qkv(first, part + 1) + t * sizes.qkv_stride(), sizes.width,
+                  call.cached(group, part) + (call.position + t) * call.cache_stride());
+    for (std::int64_t unit = first; unit < end; ++unit)
+      attend_one(call, group, call.qkv + sizes.qkv(unit, 0) + t * sizes.qkv_stride(),
+                 call.position + t + 1, own, call.y + sizes.y(unit) + t * sizes.y_stride());
   }
 }
 
@@ -86,15 +90,16 @@ void attention_cached(const Call<T>& call, int threads, std::byte* workspace) {
   for_parts(parts, [&](int part) {
     Scratch scratch(workspace + part * token_bytes<T>(call.positions, call.sizes.width));
     const TokenScratch<T> own(scratch, call.positions, call.sizes.width);
-    const Range units = range_of(part, parts, call.sizes.units(), 1);
-    for (std::int64_t unit = units.first; unit < units.last; ++unit) continue_unit(call, unit, own);
+    const Range groups = range_of(part, parts, call.sizes.unit_groups(), 1);
+    for (std::int64_t group = groups.first; group < groups.last; ++group)
+      continue_group(call, group, own);
   });
 }
 
 }  // namespace
 
 Run prepare_row(const op::AttentionCached& op, const Problem& problem) {
-  const AttentionSizes sizes(problem.shapes[0]);
+  const AttentionSizes sizes = attention_sizes(problem);
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [sizes, positions = op.positions, threads = problem.threads](Tensors operands,
                                                                         Workspace workspace) {
@@ -110,7 +115,7 @@ Run prepare_row(const op::AttentionCached& op, const Problem& problem) {
 }
 
 std::int64_t workspace_bytes(const op::AttentionCached& op, const Problem& problem) {
-  const std::int64_t width = AttentionSizes(problem.shapes[0]).width;
+  const std::int64_t width = attention_sizes(problem).width;
   // A score and a sum in bf16 have the bytes of those in f32.
   return problem.threads * (problem.dtype == DType::f64 ? token_bytes<double>(op.positions, width)
                                                         : token_bytes<float>(op.positions, width));

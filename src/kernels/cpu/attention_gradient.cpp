@@ -1,6 +1,7 @@
 // Gradient of attention on CPU: probabilities are recomputed block by block from lse.
 // With P = exp(S - lse) and K the factors of dropout:  dV = (P K)^T dY;  dS = P (K (dY V^T) -
 // sum(dY Y)); dQ = scale dS K;  dK = scale dS^T Q.   Dao 2023 (arXiv:2307.08691), section 3.1.
+// Heads of a group add to the gradients of its key and value one after another, on one thread.
 #include <optional>
 
 #include "kernels/cpu/attention_pieces.h"
@@ -18,7 +19,7 @@ namespace {
 template <class T>
 struct GradientScratch {
   using S = Sum<T>;
-  S *keys, *values, *key_panels_scaled;          // of the head
+  S *keys, *values, *key_panels_scaled;          // of the group
   S *queries_transposed, *y_grad_transposed;     // of the block, scaled the first
   S *query_panels_scaled, *y_grad_panels;        // of the block
   S *kept_probabilities, *score_gradients;       // of the block
@@ -158,17 +159,19 @@ struct Gives {
   bool to_queries, to_keys;
 };
 
-/// Blocks go from the last to the first, and each sees its own keys: those that no later block has
-/// seen it overwrites, to the others it adds.
+/// A head of a group: blocks go from the last to the first, and each sees its own keys. Those that
+/// no later block of the group's first head has seen it overwrites, to the others it adds.
 template <class T>
-void differentiate(const Call<T>& call, const Piece& piece, const Gives& gives,
+void differentiate(const Call<T>& call, std::int64_t unit, std::int64_t next, const Gives& gives,
                    const GradientScratch<T>& own) {
   using S = Sum<T>;
   const AttentionSizes& sizes = call.sizes;
-  const std::int64_t unit = piece.unit, width = sizes.width, stride = sizes.qkv_stride();
+  const std::int64_t width = sizes.width, stride = sizes.qkv_stride();
+  const bool is_first = unit % sizes.of_group == 0;
   const auto scale = static_cast<S>(sizes.scale());
   const T* queries = call.qkv + sizes.qkv(unit, 0);
-  std::int64_t written = gives.keys.last;  // keys from here on have their first terms
+  // Keys from here on have their first terms.
+  std::int64_t written = is_first ? gives.keys.last : gives.keys.first;
   for (std::int64_t first = (gives.queries.last - 1) / query_block * query_block;
        first >= gives.queries.first; first -= query_block) {
     QueryBlock block =
@@ -178,7 +181,7 @@ void differentiate(const Call<T>& call, const Piece& piece, const Gives& gives,
     const std::int64_t num_keys = block.keys - block.first_key;
     if (num_keys <= 0) continue;
     const std::int64_t columns = padded_columns<S>(block.rows);
-    RowsAhead<T> ahead(sizes, piece.next, first, block.rows,
+    RowsAhead<T> ahead(sizes, next, first, block.rows,
                        2 * tile_count<S>(num_keys, columns) + tile_count<S>(block.rows, width) +
                            2 * tile_count<S>(num_keys, width));
     ahead.of_qkv(call.qkv, false);
@@ -211,28 +214,39 @@ void differentiate(const Call<T>& call, const Piece& piece, const Gives& gives,
     give_keys(call, unit, block, own, border, block.keys, true, ahead);
     written = std::min(written, block.first_key);
   }
+}
+
+/// All heads of a group, and the rounded gradients of their keys and values.
+template <class T>
+void differentiate(const Call<T>& call, const Piece& piece, const Gives& gives,
+                   const GradientScratch<T>& own) {
+  const AttentionSizes& sizes = call.sizes;
+  for (std::int64_t unit = piece.units.first; unit < piece.units.last; ++unit)
+    differentiate(call, unit, piece.next(unit, sizes), gives, own);
   if constexpr (rounds_sums<T>) {
     if (!gives.to_keys) return;
+    const std::int64_t width = sizes.width, stride = sizes.qkv_stride();
     const std::int64_t begin = gives.keys.first, count = gives.keys.last - begin;
-    const auto store = [&](const S* sums, std::int64_t part) {
+    const auto store = [&](const Sum<T>* sums, std::int64_t part) {
       store_rounded(sums + begin * width, count, width,
-                    call.qkv_grad + sizes.qkv(unit, part) + begin * stride, stride);
+                    call.qkv_grad + sizes.qkv(piece.units.first, part) + begin * stride, stride);
     };
     store(own.key_gradients, 1);
     store(own.value_gradients, 2);
   }
 }
 
-/// A whole head gives everything at once. One of several pieces computes scores twice: for the
+/// Whole heads give everything at once. One of several pieces computes scores twice: for the
 /// gradients of its queries, and then for its keys.
 template <class T>
 void differentiate(const Call<T>& call, const Piece& piece, const GradientScratch<T>& own) {
   using S = Sum<T>;
   const AttentionSizes& sizes = call.sizes;
   const std::int64_t width = sizes.width, stride = sizes.qkv_stride();
-  const T* keys = call.qkv + sizes.qkv(piece.unit, 1);
+  const T *keys = call.qkv + sizes.qkv(piece.units.first, 1),
+          *values = call.qkv + sizes.qkv(piece.units.first, 2);
   copy_scaled(keys, stride, sizes.time, width, S{1}, own.keys);
-  copy_scaled(call.qkv + sizes.qkv(piece.unit, 2), stride, sizes.time, width, S{1}, own.values);
+  copy_scaled(values, stride, sizes.time, width, S{1}, own.values);
   pack_panels(keys, stride, 1, sizes.time, width, static_cast<S>(sizes.scale()),
               own.key_panels_scaled);
   const Range all{0, sizes.time};
@@ -255,7 +269,7 @@ void attention_gradient(const Call<T>& call, int threads, std::byte* workspace) 
 }  // namespace
 
 Run prepare_row(const op::AttentionGradient& op, const Problem& problem) {
-  const AttentionSizes sizes(problem.shapes[0]);
+  const AttentionSizes sizes = attention_sizes(problem);
   const AttentionElements elements = attention_elements(op, problem.shapes[0]);
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [op, sizes, elements, threads = problem.threads](Tensors operands, Workspace workspace) {

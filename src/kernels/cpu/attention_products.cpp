@@ -139,7 +139,7 @@ struct Prepared {
   std::int64_t product_bytes = 0;
 
   Prepared(const Row& row, const Problem& problem)
-      : op(row), sizes(problem.shapes[0]), threads(problem.threads) {
+      : op(row), sizes(attention_sizes(problem)), threads(problem.threads) {
     const Cut cut{sizes.time, op.causal, op.documents};
     for (int thread = 0; thread < threads; ++thread)
       products.push_back(products_of<Products>(cut, sizes));
@@ -151,16 +151,17 @@ struct Prepared {
     HeadScratch(count, sizes, product_bytes);
     return count.used_bytes();
   }
-  /// body(unit, products, scratch) for every head of every sample, shared among threads.
+  /// body(heads, products, scratch) for every group of every sample, shared among threads.
   template <class Body>
-  void for_heads(std::byte* workspace, Body&& body) const {
+  void for_groups(std::byte* workspace, Body&& body) const {
     const int parts = team_size(threads, sizes.work());
     for_parts(parts, [&](int part) {
       Scratch scratch(workspace + part * thread_bytes());
       const HeadScratch own(scratch, sizes, product_bytes);
-      const Range units = range_of(part, parts, sizes.units(), 1);
-      for (std::int64_t unit = units.first; unit < units.last; ++unit)
-        body(unit, products[static_cast<std::size_t>(part)], own);
+      const Range groups = range_of(part, parts, sizes.unit_groups(), 1);
+      for (std::int64_t group = groups.first; group < groups.last; ++group)
+        body(Range{group * sizes.of_group, (group + 1) * sizes.of_group},
+             products[static_cast<std::size_t>(part)], own);
     });
   }
 };
@@ -351,14 +352,12 @@ void gradients_of_row(const Call<op::AttentionGradient>& call, std::int64_t unit
   }
 }
 
+/// A head: adds to the sums of its keys and values.
 void differentiate(const Call<op::AttentionGradient>& call, std::int64_t unit,
-                   const std::vector<GradientProducts>& products, const GradientScratch& own,
-                   Tensors operands) {
+                   const GradientRows& rows, const std::vector<GradientProducts>& products,
+                   const GradientScratch& own) {
   const AttentionSizes& sizes = call.sizes;
   const std::int64_t stride = sizes.qkv_stride(), y_stride = sizes.y_stride();
-  const GradientRows rows(call, unit, operands);
-  std::fill_n(own.key_sums, sizes.time * sizes.width, 0.F);
-  std::fill_n(own.value_sums, sizes.time * sizes.width, 0.F);
   for (std::int64_t index = 0; index < call.cut.blocks(); ++index) {
     const Block block = call.block(unit, index);
     const GradientProducts& of = products[call.cut.shape_of(block)];
@@ -376,8 +375,20 @@ void differentiate(const Call<op::AttentionGradient>& call, std::int64_t unit,
     of.values(own.probabilities, y_grad, own.value_sums + block.first_key * sizes.width,
               own.products);
   }
-  store_rounded(own.key_sums, sizes.time, sizes.width, rows.key_grads, stride);
-  store_rounded(own.value_sums, sizes.time, sizes.width, rows.value_grads, stride);
+}
+
+/// All heads of a group.
+void differentiate(const Call<op::AttentionGradient>& call, const Range& units,
+                   const std::vector<GradientProducts>& products, const GradientScratch& own,
+                   Tensors operands) {
+  const AttentionSizes& sizes = call.sizes;
+  std::fill_n(own.key_sums, sizes.time * sizes.width, 0.F);
+  std::fill_n(own.value_sums, sizes.time * sizes.width, 0.F);
+  for (std::int64_t unit = units.first; unit < units.last; ++unit)
+    differentiate(call, unit, GradientRows(call, unit, operands), products, own);
+  const GradientRows rows(call, units.first, operands);
+  store_rounded(own.key_sums, sizes.time, sizes.width, rows.key_grads, sizes.qkv_stride());
+  store_rounded(own.value_sums, sizes.time, sizes.width, rows.value_grads, sizes.qkv_stride());
 }
 
 // --- both
@@ -389,10 +400,11 @@ Run prepare_row(const op::Attention& op, const Problem& problem) {
   auto made = std::make_shared<const Forward>(op, problem);
   return [made](Tensors operands, Workspace workspace) {
     const Call<op::Attention> call(made->op, made->sizes, operands, 1);
-    made->for_heads(workspace.data(),
-                    [&](std::int64_t unit, const auto& products, const auto& own) {
-                      attend(call, unit, products, own, operands);
-                    });
+    made->for_groups(workspace.data(),
+                     [&](const Range& units, const auto& products, const auto& own) {
+                       for (std::int64_t unit = units.first; unit < units.last; ++unit)
+                         attend(call, unit, products, own, operands);
+                     });
   };
 }
 
@@ -400,10 +412,10 @@ Run prepare_row(const op::AttentionGradient& op, const Problem& problem) {
   auto made = std::make_shared<const Gradient>(op, problem);
   return [made](Tensors operands, Workspace workspace) {
     const Call<op::AttentionGradient> call(made->op, made->sizes, operands, 4);
-    made->for_heads(workspace.data(),
-                    [&](std::int64_t unit, const auto& products, const auto& own) {
-                      differentiate(call, unit, products, own, operands);
-                    });
+    made->for_groups(workspace.data(),
+                     [&](const Range& units, const auto& products, const auto& own) {
+                       differentiate(call, units, products, own, operands);
+                     });
   };
 }
 

@@ -12,7 +12,7 @@ namespace fourfold::kernels::cpu::attention_products {
 bool computes(const op::Op& op, DType dtype);
 
 /// Products are sums in float32 of elements in bf16, among them probabilities and the gradients of
-/// scores, which are rounded once. Threads take whole heads; no T x T tensor is kept.
+/// scores, which are rounded once. Threads take whole groups of heads; no T x T tensor is kept.
 Run prepare(const Problem& problem);
 std::int64_t workspace_bytes(const Problem& problem);
 

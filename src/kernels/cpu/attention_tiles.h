@@ -1,5 +1,6 @@
 // What attention and its gradient share: where a head lies in qkv, blocks of queries, packing,
-// softmax. B batch, T time, H heads, D head width. A block of queries meets the keys that it sees:
+// softmax. B batch, T time, H heads, D head width. A unit is a head of a sample, and a group of
+// units shares its keys and values. A block of queries meets the keys that it sees:
 // of causal attention those from the beginning of its first document up to its own last one, so
 // that only the lower triangle of each document's scores, widened to blocks, is ever touched.
 // Scores have a row for each key and a lane for each query of the block, so that a softmax needs no
@@ -37,11 +38,12 @@ struct AttentionSizes : QkvSizes {
   using QkvSizes::QkvSizes;
 
   std::int64_t units() const { return batch * heads; }
-  std::int64_t qkv_stride() const { return 3 * heads * width; }  // from t to t + 1
+  std::int64_t unit_groups() const { return batch * groups; }
+  std::int64_t qkv_stride() const { return qkv_row(); }  // from t to t + 1
   std::int64_t y_stride() const { return heads * width; }
   /// Offset of row t = 0; part 0: query, 1: key, 2: value; unit = sample * heads + head.
   std::int64_t qkv(std::int64_t unit, std::int64_t part) const {
-    return ((unit / heads * time * 3 + part) * heads + unit % heads) * width;
+    return unit / heads * time * qkv_row() + in_token(part, unit % heads);
   }
   std::int64_t y(std::int64_t unit) const {
     return (unit / heads * time * heads + unit % heads) * width;
@@ -51,6 +53,19 @@ struct AttentionSizes : QkvSizes {
   /// using.
   std::int64_t work() const { return units() * time * time * width / 4; }
 };
+
+/// The sizes of a problem of attention, of its gradient, or of attention that continues a text.
+inline AttentionSizes attention_sizes(const Problem& problem) {
+  const bool grouped = op::visit_row(
+      [](const auto& row) {
+        if constexpr (requires { row.grouped; })
+          return row.grouped;
+        else
+          return false;
+      },
+      problem.op);
+  return AttentionSizes(problem.shapes[0], grouped);
+}
 
 /// Keys of one panel of queries: [begin, end) are seen by some of them, [all_begin, all_end) by
 /// all.
@@ -171,10 +186,10 @@ void keep_factors_of_panel(const Call& call, std::int64_t unit, const QueryBlock
   pack_panels(rows, 1, count, count, queries, T{1}, factors);
 }
 
-/// Asks for a block's rows of the thread's next head while this head's block is computed. Pieces of
-/// rows of other heads lie between them, so the CPU does not see what comes next; and it bears some
-/// 20 lines at a time, so each tile asks for a few: all at once, a head of 64 rows of 32 takes a
-/// third longer.
+/// Asks for a block's rows of the thread's next head while this head's block is computed, but for
+/// keys and values that both share. Pieces of rows of other heads lie between them, so the CPU does
+/// not see what comes next; and it bears some 20 lines at a time, so each tile asks for a few: all
+/// at once, a head of 64 rows of 32 takes a third longer.
 template <class T>
 class RowsAhead {
  public:
@@ -188,7 +203,8 @@ class RowsAhead {
         rows_(unit < sizes.units() ? rows : 0),
         tiles_(tiles) {}
   void of_qkv(const T* qkv, bool to_write) {
-    for (std::int64_t part = 0; part < 3; ++part)
+    const std::int64_t parts = unit_ % sizes_->of_group == 0 ? 3 : 1;
+    for (std::int64_t part = 0; part < parts; ++part)
       add(qkv, sizes_->qkv(unit_, part), sizes_->qkv_stride(), to_write);
   }
   void of_y(const T* y, bool to_write) { add(y, sizes_->y(unit_), sizes_->y_stride(), to_write); }
@@ -297,7 +313,7 @@ std::int64_t thread_bytes(const AttentionSizes& sizes) {
 /// gives this function external linkage although the template is of an anonymous namespace.
 template <template <class T> class HeadScratch>
 std::int64_t thread_bytes(const Problem& problem) {
-  const AttentionSizes sizes(problem.shapes[0]);
+  const AttentionSizes sizes = attention_sizes(problem);
   if (problem.dtype == DType::bf16) return thread_bytes<HeadScratch<BFloat16>>(sizes);
   return problem.dtype == DType::f64 ? thread_bytes<HeadScratch<double>>(sizes)
                                      : thread_bytes<HeadScratch<float>>(sizes);

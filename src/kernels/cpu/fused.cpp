@@ -12,6 +12,7 @@
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/softmax_row.h"
 #include "kernels/fused_rows.h"
+#include "kernels/norm_operands.h"
 #include "kernels/run_pieces.h"
 #include "kernels/storage.h"
 
@@ -79,11 +80,6 @@ struct NormRows {
   explicit NormRows(const Shape& x) : rows(x.elements(0, x.rank() - 1)), channels(x.back()) {}
 };
 
-template <class T>
-T* optional_operand(Tensors operands, const std::optional<std::size_t>& index) {
-  return index ? operands[*index].as<T>() : nullptr;
-}
-
 Run prepare_chain(const BiasGelu& chain, const Problem& problem) {
   const std::int64_t columns = problem.shapes[chain.bias].elements();
   const std::int64_t rows = problem.shapes[chain.x].elements() / columns;
@@ -117,7 +113,7 @@ Run prepare_chain(const ResidualNorm& chain, const Problem& problem) {
       const T* bias_C = optional_operand<T>(operands, chain.bias);
       X* sum_RC = operands[chain.sum].as<X>();
       T* y_RC = operands[chain.y].as<T>();
-      Sum<T>* mean_R = operands[chain.mean].as<Sum<T>>();
+      Sum<T>* mean_R = optional_operand<Sum<T>>(operands, chain.mean);
       Sum<T>* rstd_R = operands[chain.rstd].as<Sum<T>>();
       const auto drop_row = dropout.for_call<T>(operands);
       for_rows(sizes.rows, sizes.channels, threads, [&](std::int64_t row, std::int64_t at) {
@@ -134,9 +130,12 @@ Run prepare_chain(const ResidualNorm& chain, const Problem& problem) {
           }
         }
         add_rows(branch, other_RC + at, sizes.channels, total);
+        T* const y = y_RC + at;
         const auto [mean, rstd] =
-            layer_norm_row(total, gain_C, bias_C, sizes.channels, chain.epsilon, y_RC + at);
-        mean_R[row] = mean;
+            mean_R == nullptr
+                ? root_mean_square_row(total, gain_C, sizes.channels, chain.epsilon, y)
+                : layer_norm_row(total, gain_C, bias_C, sizes.channels, chain.epsilon, y);
+        if (mean_R != nullptr) mean_R[row] = mean;
         rstd_R[row] = rstd;
       });
     };
@@ -150,7 +149,7 @@ Run prepare_chain(const ResidualNormGradient& chain, const Problem& problem) {
     return [=, threads = problem.threads](Tensors operands, Workspace) {
       const X* x_RC = operands[chain.x].as<X>();
       const T* gain_C = operands[chain.gain].as<T>();
-      const Sum<T>* mean_R = operands[chain.mean].as<Sum<T>>();
+      const Sum<T>* mean_R = optional_operand<Sum<T>>(operands, chain.mean);
       const Sum<T>* rstd_R = operands[chain.rstd].as<Sum<T>>();
       const T* y_grad_RC = operands[chain.y_grad].as<T>();
       const X* addend_RC = optional_operand<X>(operands, chain.addend);
@@ -159,8 +158,12 @@ Run prepare_chain(const ResidualNormGradient& chain, const Problem& problem) {
       const auto drop_row = dropout.for_call<T>(operands);
       for_rows(sizes.rows, sizes.channels, threads, [&](std::int64_t row, std::int64_t at) {
         X* const total = sum_RC + at;
-        layer_norm_gradient_row(x_RC + at, gain_C, {mean_R[row], rstd_R[row]}, y_grad_RC + at,
-                                sizes.channels, total);
+        if (mean_R == nullptr)
+          root_mean_square_gradient_row(x_RC + at, gain_C, rstd_R[row], y_grad_RC + at,
+                                        sizes.channels, total);
+        else
+          layer_norm_gradient_row(x_RC + at, gain_C, {mean_R[row], rstd_R[row]}, y_grad_RC + at,
+                                  sizes.channels, total);
         if (addend_RC != nullptr) add_rows(total, addend_RC + at, sizes.channels, total);
         if (branch_RC == nullptr) return;
         T* const branch = branch_RC + at;

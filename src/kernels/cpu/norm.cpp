@@ -4,6 +4,7 @@
 #include "kernels/cpu/norm_row.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/rows.h"
+#include "kernels/norm_operands.h"
 #include "kernels/storage.h"
 
 namespace fourfold::kernels::cpu {
@@ -16,7 +17,7 @@ NormSizes norm_sizes(const Shape& x) {
   return {x.elements(0, x.rank() - 1), x.back()};
 }
 
-/// bias_C may be null.
+/// bias_C may be null, and so may mean_R, here and below, of a norm that is not centred.
 template <class X, class T>
 void layer_norm(const X* x_RC, const T* gain_C, const T* bias_C, NormSizes sizes, double epsilon,
                 int threads, T* y_RC, Sum<T>* mean_R, Sum<T>* rstd_R) {
@@ -24,9 +25,12 @@ void layer_norm(const X* x_RC, const T* gain_C, const T* bias_C, NormSizes sizes
   for_ranges(sizes.rows, team_size(threads, sizes.rows * channels), 1,
              [&](std::int64_t first, std::int64_t last) {
                for (std::int64_t row = first; row < last; ++row) {
-                 const auto [mean, rstd] = layer_norm_row(x_RC + row * channels, gain_C, bias_C,
-                                                          channels, epsilon, y_RC + row * channels);
-                 mean_R[row] = mean;
+                 const X* x = x_RC + row * channels;
+                 T* y = y_RC + row * channels;
+                 const auto [mean, rstd] =
+                     mean_R == nullptr ? root_mean_square_row(x, gain_C, channels, epsilon, y)
+                                       : layer_norm_row(x, gain_C, bias_C, channels, epsilon, y);
+                 if (mean_R != nullptr) mean_R[row] = mean;
                  rstd_R[row] = rstd;
                }
              });
@@ -38,10 +42,16 @@ void layer_norm_gradient(const X* x_RC, const T* gain_C, const Sum<T>* mean_R, c
   const std::int64_t channels = sizes.channels;
   for_ranges(sizes.rows, team_size(threads, sizes.rows * channels), 1,
              [&](std::int64_t first, std::int64_t last) {
-               for (std::int64_t row = first; row < last; ++row)
-                 layer_norm_gradient_row(x_RC + row * channels, gain_C, {mean_R[row], rstd_R[row]},
-                                         y_grad_RC + row * channels, channels,
-                                         x_grad_RC + row * channels);
+               for (std::int64_t row = first; row < last; ++row) {
+                 const X* x = x_RC + row * channels;
+                 const T* y_grad = y_grad_RC + row * channels;
+                 X* x_grad = x_grad_RC + row * channels;
+                 if (mean_R == nullptr)
+                   root_mean_square_gradient_row(x, gain_C, rstd_R[row], y_grad, channels, x_grad);
+                 else
+                   layer_norm_gradient_row(x, gain_C, {mean_R[row], rstd_R[row]}, y_grad, channels,
+                                           x_grad);
+               }
              });
 }
 
@@ -50,11 +60,12 @@ void layer_norm_gradient(const X* x_RC, const T* gain_C, const Sum<T>* mean_R, c
 Run prepare_row(const op::LayerNorm& op, const Problem& problem) {
   const NormSizes sizes = norm_sizes(problem.shapes[0]);
   return for_wide(op.wide, problem.dtype, [&]<class T, class X>(As<T>, As<X>) -> Run {
-    return [op, sizes, threads = problem.threads](Tensors operands, Workspace) {
-      const std::size_t y = op.bias ? 3 : 2;
-      layer_norm(operands[0].as<X>(), operands[1].as<T>(), op.bias ? operands[2].as<T>() : nullptr,
-                 sizes, op.epsilon, threads, operands[y].as<T>(), operands[y + 1].as<Sum<T>>(),
-                 operands[y + 2].as<Sum<T>>());
+    return [op, sizes, at = NormOperands(op, 1), threads = problem.threads](Tensors operands,
+                                                                            Workspace) {
+      layer_norm(operands[0].as<X>(), operands[at.gain].as<T>(),
+                 optional_operand<T>(operands, at.bias), sizes, op.epsilon, threads,
+                 operands[at.y].as<T>(), optional_operand<Sum<T>>(operands, at.mean),
+                 operands[at.rstd].as<Sum<T>>());
     };
   });
 }
@@ -62,10 +73,12 @@ Run prepare_row(const op::LayerNorm& op, const Problem& problem) {
 Run prepare_row(const op::LayerNormGradient& op, const Problem& problem) {
   const NormSizes sizes = norm_sizes(problem.shapes[0]);
   return for_wide(op.wide, problem.dtype, [&]<class T, class X>(As<T>, As<X>) -> Run {
-    return [sizes, threads = problem.threads](Tensors operands, Workspace) {
-      layer_norm_gradient(operands[0].as<X>(), operands[1].as<T>(), operands[2].as<Sum<T>>(),
-                          operands[3].as<Sum<T>>(), operands[4].as<T>(), sizes, threads,
-                          operands[5].as<X>());
+    return [sizes, at = NormGradientOperands(op.centred, 2), threads = problem.threads](
+               Tensors operands, Workspace) {
+      layer_norm_gradient(operands[0].as<X>(), operands[1].as<T>(),
+                          optional_operand<Sum<T>>(operands, at.mean),
+                          operands[at.rstd].as<Sum<T>>(), operands[at.y_grad].as<T>(), sizes,
+                          threads, operands[at.next].as<X>());
     };
   });
 }
@@ -73,23 +86,31 @@ Run prepare_row(const op::LayerNormGradient& op, const Problem& problem) {
 Run prepare_row(const op::LayerNormWeightGradient& op, const Problem& problem) {
   const NormSizes sizes = norm_sizes(problem.shapes[0]);
   return for_wide(op.wide, problem.dtype, [&]<class T, class X>(As<T>, As<X>) -> Run {
-    return [op, sizes, threads = problem.threads](Tensors operands, Workspace) {
+    return [op, sizes, at = NormGradientOperands(op.centred, 1), threads = problem.threads](
+               Tensors operands, Workspace) {
       const X* x = operands[0].as<X>();
-      const Sum<T>* mean = operands[1].as<Sum<T>>();
-      const Sum<T>* rstd = operands[2].as<Sum<T>>();
-      const T* y_grad = operands[3].as<T>();
+      const Sum<T>* mean = optional_operand<Sum<T>>(operands, at.mean);
+      const Sum<T>* rstd = operands[at.rstd].as<Sum<T>>();
+      const T* y_grad = operands[at.y_grad].as<T>();
       const auto gain_term = [=, channels = sizes.channels](std::int64_t row, std::int64_t c) {
         return summed(y_grad[row * channels + c]) *
                ((summed(x[row * channels + c]) - mean[row]) * rstd[row]);
       };
+      const auto squared_term = [=, channels = sizes.channels](std::int64_t row, std::int64_t c) {
+        return summed(y_grad[row * channels + c]) * (summed(x[row * channels + c]) * rstd[row]);
+      };
       const auto bias_term = [=, channels = sizes.channels](std::int64_t row, std::int64_t c) {
         return summed(y_grad[row * channels + c]);
       };
-      sum_columns<Sum<T>>(sizes.rows, sizes.channels, op.accumulate, threads, gain_term,
-                          operands[4].as<Sum<T>>());
-      if (op.bias)
-        sum_columns<Sum<T>>(sizes.rows, sizes.channels, op.accumulate, threads, bias_term,
-                            operands[5].as<Sum<T>>());
+      const auto sum = [&](const auto& term, std::size_t to) {
+        sum_columns<Sum<T>>(sizes.rows, sizes.channels, op.accumulate, threads, term,
+                            operands[to].as<Sum<T>>());
+      };
+      if (op.centred)
+        sum(gain_term, at.next);
+      else
+        sum(squared_term, at.next);
+      if (op.bias) sum(bias_term, at.next + 1);
     };
   });
 }

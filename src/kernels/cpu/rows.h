@@ -36,6 +36,7 @@ std::int64_t workspace_bytes(const op::ConvolutionWeightGradient& op, const Prob
 std::int64_t workspace_bytes(const op::Attention& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::AttentionGradient& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::AttentionCached& op, const Problem& problem);
+std::int64_t workspace_bytes(const op::Rotary& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::SquaredNorm& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::Fused& op, const Problem& problem);
 template <class Row>

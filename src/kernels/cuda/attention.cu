@@ -116,24 +116,24 @@ __global__ void __launch_bounds__(Tiling::threads)
   T* const own = query_rows + warp_row * stride + first_column;
 
   const int tiles = sizes.tiles(Tiling::own_rows);
-  const BlockHead at(sizes, tiles);
+  const BlockHead at(tiles, sizes.heads);
   const Visible visible(sizes, of.document_starts, at.sample);
   KeptProbabilities<Dropout> kept(dropout, at);
   // Later queries see more keys, so the blocks that take longest start first.
   const int first_query = (tiles - 1 - at.tile) * Tiling::own_rows;
   const Stretch queries{first_query + warp_row, 16 * row_tiles};
   // An offset: what is added to it stands in the arguments and takes no register.
-  const std::int64_t at_qkv = sizes.qkv(at.sample, 0, at.head);
+  const std::int64_t at_keys = sizes.qkv(at.sample, 1, at.head);
   const auto load_part = [&](int part, int first_key, T* tile) {
-    load_rows<Tiling, keys>(of.qkv + at_qkv + part * sizes.y_row(), sizes.qkv_row(), first_key,
-                            sizes, of.aligned, tile);
+    load_rows<Tiling, keys>(of.qkv + at_keys + (part - 1) * sizes.key_to_value(), sizes.qkv_row(),
+                            first_key, sizes, of.aligned, tile);
     end_copy_group();
   };
 
   const int begin = visible.first_key(first_query) / keys * keys;
   const int end = visible.keys_end(first_query + Tiling::own_rows - 1);
-  load_rows<Tiling, Tiling::own_rows>(of.qkv + at_qkv, sizes.qkv_row(), first_query, sizes,
-                                      of.aligned, query_rows);
+  load_rows<Tiling, Tiling::own_rows>(of.qkv + sizes.qkv(at.sample, 0, at.head), sizes.qkv_row(),
+                                      first_query, sizes, of.aligned, query_rows);
   load_part(1, begin, key_tile);
   wait_for_copies<0>();
   __syncthreads();
@@ -187,13 +187,13 @@ __global__ void __launch_bounds__(Tiling::threads)
 }  // namespace
 
 Enqueue prepare_row(const op::Attention& op, const Problem& problem) {
-  const AttentionSizes sizes(problem.shapes[0], op.causal);
+  const AttentionSizes sizes(problem.shapes[0], op.grouped, op.causal);
   const AttentionDropout dropout(op, problem.shapes[0]);
   const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(sizes.width)));
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return for_head_width(sizes.width, [&](auto width) -> Enqueue {
       using Tiling = ForwardTiling<sizeof(T), decltype(width)::value>;
-      const LaunchShape shape = attention_launch<Tiling>(sizes);
+      const LaunchShape shape = attention_launch<Tiling>(sizes, sizes.heads);
       const auto kernel = []<class Dropout>(As<Dropout>) { return attention<Tiling, Dropout, T>; };
       allow_shared_memory(kernel(As<NoDropout>{}), shape.shared_bytes);
       allow_shared_memory(kernel(As<AttentionDropout>{}), shape.shared_bytes);

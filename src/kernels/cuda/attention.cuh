@@ -14,22 +14,23 @@ namespace fourfold::kernels::cuda {
 
 inline constexpr float log2_of_e = 1.44269504F;
 
-/// Offsets into qkv (B,T,3,H,D), y (B,T,H,D) and lse (B,H,T).
+/// Offsets into qkv, y (B,T,H,D) and lse (B,H,T).
 struct AttentionSizes : QkvSizes {
   bool causal;
 
-  explicit AttentionSizes(const Shape& qkv, bool is_causal = true)
-      : QkvSizes(qkv), causal(is_causal) {
+  AttentionSizes(const Shape& qkv, bool is_grouped, bool is_causal = true)
+      : QkvSizes(qkv, is_grouped), causal(is_causal) {
     require(time < 1 << 30, "attention on CUDA has less than 2^30 tokens in a sample");
   }
   /// How many tiles of so many tokens a head has.
   __device__ int tiles(int tokens) const { return (static_cast<int>(time) + tokens - 1) / tokens; }
-  __device__ std::int64_t qkv_row() const { return 3 * heads * width; }
   __device__ std::int64_t y_row() const { return heads * width; }
   /// Where token 0 lies; part 0: query, 1: key, 2: value.
   __device__ std::int64_t qkv(std::int64_t sample, std::int64_t part, std::int64_t head) const {
-    return (sample * time * 3 + part) * heads * width + head * width;
+    return sample * time * qkv_row() + in_token(part, head);
   }
+  /// From a key to its value.
+  __device__ std::int64_t key_to_value() const { return grouped ? width : heads * width; }
   __device__ std::int64_t y(std::int64_t sample, std::int64_t head) const {
     return sample * time * heads * width + head * width;
   }
@@ -39,14 +40,14 @@ struct AttentionSizes : QkvSizes {
 };
 
 /// The sample and head of a block, and which of the `tiles` of each head it works on: blocks count
-/// tiles first.
+/// tiles first. Where a sample has `of_sample` groups, the head is the number of a group.
 struct BlockHead {
   int tile, sample, head;
-  __device__ BlockHead(const AttentionSizes& sizes, int tiles)
+  __device__ BlockHead(int tiles, std::int64_t of_sample)
       : tile(static_cast<int>(blockIdx.x % static_cast<unsigned>(tiles))) {
     const unsigned of_all = blockIdx.x / static_cast<unsigned>(tiles);
-    sample = static_cast<int>(of_all / static_cast<unsigned>(sizes.heads));
-    head = static_cast<int>(of_all % static_cast<unsigned>(sizes.heads));
+    sample = static_cast<int>(of_all / static_cast<unsigned>(of_sample));
+    head = static_cast<int>(of_all % static_cast<unsigned>(of_sample));
   }
 };
 
@@ -213,6 +214,8 @@ class KeptProbabilities {
         sample_(global_sample(dropout.window, at.sample)),
         head_(at.head) {}
 
+  __device__ void go_to(int head) { head_ = head; }
+
   /// Decides on this lane's scores of a warp, at most 64. row_is_query: rows of the warp's sums are
   /// queries, columns keys; else the other way round. Decided beforehand and kept as bits: beside
   /// the scores there is no room in registers for what random numbers take.
@@ -251,6 +254,7 @@ template <>
 class KeptProbabilities<NoDropout> {
  public:
   __device__ KeptProbabilities(NoDropout, const BlockHead&) {}
+  __device__ void go_to(int) {}
   template <int row_tiles, int tiles>
   __device__ void decide(int, int, bool) {}
   template <int tiles>
@@ -303,11 +307,12 @@ void launch_attention(Choose&& kernel, const LaunchShape& shape, Stream stream,
     launch(kernel(As<NoDropout>{}), shape, stream, arguments..., NoDropout{});
 }
 
+/// For heads, or groups, of which a sample has so many.
 template <class Tiling>
-LaunchShape attention_launch(const AttentionSizes& sizes) {
+LaunchShape attention_launch(const AttentionSizes& sizes, std::int64_t of_sample) {
   LaunchShape shape;
   shape.blocks_x =
-      static_cast<unsigned>(sizes.batch * sizes.heads * ceil_divide(sizes.time, Tiling::own_rows));
+      static_cast<unsigned>(sizes.batch * of_sample * ceil_divide(sizes.time, Tiling::own_rows));
   shape.threads = Tiling::threads;
   shape.shared_bytes = Tiling::shared_bytes;
   return shape;

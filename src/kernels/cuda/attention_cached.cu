@@ -21,30 +21,31 @@ struct CachedTensors {
   /// part 0: key, 1: value.
   __device__ std::int64_t cached(const AttentionSizes& sizes, std::int64_t sample,
                                  std::int64_t part, std::int64_t at, std::int64_t head) const {
-    return (((sample * 2 + part) * positions + at) * sizes.heads + head) * sizes.width;
+    return (((sample * 2 + part) * positions + at) * sizes.groups + sizes.group_of(head)) *
+           sizes.width;
   }
 };
 
-/// A block for each token of each head, as below.
+/// A block for each token of each group.
 template <class T>
 __global__ void store_in_cache(CachedTensors<T> of, AttentionSizes sizes) {
   begin_kernel();
-  const BlockHead at(sizes, sizes.tiles(1));
-  const std::int64_t t = at.tile;
+  const BlockHead at(sizes.tiles(1), sizes.groups);
+  const std::int64_t t = at.tile, head = at.head * sizes.of_group;
   for (std::int64_t part = 0; part < 2; ++part) {
-    const T* const from = of.qkv + sizes.qkv(at.sample, part + 1, at.head) + t * sizes.qkv_row();
-    T* const to = of.cache + of.cached(sizes, at.sample, part, *of.position + t, at.head);
+    const T* const from = of.qkv + sizes.qkv(at.sample, part + 1, head) + t * sizes.qkv_row();
+    T* const to = of.cache + of.cached(sizes, at.sample, part, *of.position + t, head);
     for (std::int64_t d = threadIdx.x; d < sizes.width; d += cached_threads) to[d] = from[d];
   }
 }
 
-/// `values`: elements of a head that one lane holds.
+/// A block for each token of each head. `values`: elements of a head that one lane holds.
 template <int values, class T>
 __global__ void attention_cached(CachedTensors<T> of, AttentionSizes sizes, float scale) {
   begin_kernel();
   __shared__ float largest_of[cached_warps], sum_of[cached_warps];
   __shared__ float y_of[cached_warps][values * warp_lanes];
-  const BlockHead at(sizes, sizes.tiles(1));
+  const BlockHead at(sizes.tiles(1), sizes.heads);
   const std::int64_t t = at.tile, count = *of.position + t + 1;
   const auto element = [&](const T* row, int i) {
     const std::int64_t d = i * warp_lanes + lane_index();
@@ -88,17 +89,18 @@ __global__ void attention_cached(CachedTensors<T> of, AttentionSizes sizes, floa
 }  // namespace
 
 Enqueue prepare_row(const op::AttentionCached& op, const Problem& problem) {
-  const AttentionSizes sizes(problem.shapes[0]);
+  const AttentionSizes sizes(problem.shapes[0], op.grouped);
   const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(sizes.width)));
-  LaunchShape shape;
+  LaunchShape shape, of_groups;
   shape.blocks_x = static_cast<unsigned>(sizes.batch * sizes.heads * sizes.time);
-  shape.threads = cached_threads;
+  of_groups.blocks_x = static_cast<unsigned>(sizes.batch * sizes.groups * sizes.time);
+  shape.threads = of_groups.threads = cached_threads;
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return for_head_width(sizes.width, [&](auto width) -> Enqueue {
       return [=, positions = op.positions](Tensors operands, Workspace, Stream stream) {
         const CachedTensors<T> of{operands[0].as<T>(), operands[1].as<std::int32_t>(),
                                   operands[2].as<T>(), operands[3].as<T>(), positions};
-        launch(store_in_cache<T>, shape, stream, of, sizes);
+        launch(store_in_cache<T>, of_groups, stream, of, sizes);
         launch(attention_cached<decltype(width)::value / warp_lanes, T>, shape, stream, of, sizes,
                scale);
       };

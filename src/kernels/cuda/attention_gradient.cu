@@ -101,8 +101,8 @@ class QueryFacts<Own::keys, Tiling> {
 ///   v_grad = (p k)^T y_grad,   s_grad = p (k (y_grad v^T) - mean),
 ///   q_grad = scale s_grad k,   k_grad = scale s_grad^T q.
 /// Blocks that own queries hold q and y_grad and go through k and v; those that own keys hold k and
-/// v and go through q and y_grad, so that both multiply own rows with other rows alike. The next
-/// tiles arrive while one is used.
+/// v of a group and go through q and y_grad of its heads, one head after another, so that both
+/// multiply own rows with other rows alike. The next tiles arrive while one is used.
 template <Own own, class Tiling, class Dropout, class T>
 __global__ void __launch_bounds__(Tiling::threads)
     attention_gradient(GradientTensors<T> of, AttentionSizes sizes, float scale, Dropout dropout) {
@@ -123,14 +123,20 @@ __global__ void __launch_bounds__(Tiling::threads)
   const int first_score_column = score_columns * (warp_index() % score_parts);
 
   const int own_tiles = sizes.tiles(Tiling::own_rows);
-  const BlockHead at(sizes, own_tiles);
+  const BlockHead at(own_tiles, owns_queries ? sizes.heads : sizes.groups);
+  const int heads = owns_queries ? 1 : static_cast<int>(sizes.of_group);
+  int head = at.head * heads;
+  const int heads_end = head + heads;
   const Visible visible(sizes, of.document_starts, at.sample);
   KeptProbabilities<Dropout> kept(dropout, at);
   const std::int64_t qkv_row = sizes.qkv_row(), y_row = sizes.y_row();
   // Offsets: what is added to them stands in the arguments and takes no register.
-  const std::int64_t at_qkv = sizes.qkv(at.sample, 0, at.head);
-  const std::int64_t at_y = sizes.y(at.sample, at.head), at_lse = sizes.lse(at.sample, at.head);
-  const auto part = [&](int index) { return of.qkv + at_qkv + index * y_row; };
+  const std::int64_t at_keys = sizes.qkv(at.sample, 1, head);
+  const auto part = [&](int index, int of_head) {
+    return of.qkv + (index == 0 ? sizes.qkv(at.sample, 0, of_head)
+                                : at_keys + (index - 1) * sizes.key_to_value());
+  };
+  const auto y_grad = [&](int of_head) { return of.y_grad + sizes.y(at.sample, of_head); };
 
   // The blocks with most other rows start first: the last queries, the first keys.
   const int first_own = (owns_queries ? own_tiles - 1 - at.tile : at.tile) * Tiling::own_rows;
@@ -139,36 +145,43 @@ __global__ void __launch_bounds__(Tiling::threads)
   const int end = owns_queries ? visible.keys_end(first_own + Tiling::own_rows - 1)
                                : visible.queries_end(first_own + Tiling::own_rows - 1);
   const Stretch own_rows{first_own + warp_row, 16 * row_tiles};
-  const auto load_others = [&](int first, int buffer) {
+  const auto load_others = [&](int first, int buffer, int of_head) {
     T* const tile = tiles + 2 * buffer * Tiling::tile_elements;
-    load_rows<Tiling, others>(part(owns_queries ? 1 : 0), qkv_row, first, sizes, of.aligned, tile);
-    load_rows<Tiling, others>(owns_queries ? part(2) : of.y_grad + at_y,
+    load_rows<Tiling, others>(part(owns_queries ? 1 : 0, of_head), qkv_row, first, sizes,
+                              of.aligned, tile);
+    load_rows<Tiling, others>(owns_queries ? part(2, of_head) : y_grad(of_head),
                               owns_queries ? qkv_row : y_row, first, sizes, of.aligned,
                               tile + Tiling::tile_elements);
-    if constexpr (!owns_queries)
+    if constexpr (!owns_queries) {
+      const std::int64_t at_lse = sizes.lse(at.sample, of_head);
       QueryFacts<own, Tiling>::load(of.lse + at_lse, of.mean + at_lse, first, visible.time,
                                     facts + 2 * buffer * others);
+    }
     end_copy_group();
   };
 
-  load_rows<Tiling, Tiling::own_rows>(part(owns_queries ? 0 : 1), qkv_row, first_own, sizes,
+  load_rows<Tiling, Tiling::own_rows>(part(owns_queries ? 0 : 1, head), qkv_row, first_own, sizes,
                                       of.aligned, own_score);
-  load_rows<Tiling, Tiling::own_rows>(owns_queries ? of.y_grad + at_y : part(2),
+  load_rows<Tiling, Tiling::own_rows>(owns_queries ? y_grad(head) : part(2, head),
                                       owns_queries ? y_row : qkv_row, first_own, sizes, of.aligned,
                                       own_value);
-  load_others(begin, 0);
+  load_others(begin, 0, head);
   WarpSums<columns / 8> score_side[row_tiles], value_side[row_tiles];  // q_grad; k_grad and v_grad
+  const std::int64_t at_lse = sizes.lse(at.sample, head);
   const QueryFacts<own, Tiling> fact(of.lse + at_lse, of.mean + at_lse, own_rows.first,
                                      visible.time, facts);
-  int buffer = 0;
-  for (int first_other = begin; first_other < end; first_other += others, buffer ^= buffers - 1) {
-    if (buffers == 1 && first_other > begin) {
+  int buffer = 0, first_other = begin;
+  const auto next_head = [&] { return first_other + others < end ? head : head + 1; };
+  const auto next_other = [&] { return first_other + others < end ? first_other + others : begin; };
+  for (bool is_first = true; begin < end && head < heads_end; is_first = false) {
+    if (buffers == 1 && !is_first) {
       __syncthreads();  // the tile before is no longer read
-      load_others(first_other, buffer);
+      load_others(first_other, buffer, head);
     }
     wait_for_copies<0>();
     __syncthreads();  // this tile is here, the one before is no longer read
-    if (buffers == 2 && first_other + others < end) load_others(first_other + others, buffer ^ 1);
+    if (buffers == 2 && next_head() < heads_end) load_others(next_other(), buffer ^ 1, next_head());
+    kept.go_to(head);
     const T* const tile = tiles + 2 * buffer * Tiling::tile_elements;
 #pragma unroll 1
     for (int first = 0; first < others; first += chunk) {
@@ -221,6 +234,10 @@ __global__ void __launch_bounds__(Tiling::threads)
       factors_of(scores, factors);
       add_product(factors, IndexContiguous<T>{other_score + first_column, stride}, score_side);
     }
+    const int next = next_head();
+    first_other = next_other();
+    head = next;
+    buffer ^= buffers - 1;
   }
   wait_for_copies<0>();
   __syncthreads();  // own rows and tiles are no longer read
@@ -231,7 +248,8 @@ __global__ void __launch_bounds__(Tiling::threads)
       for (int i = 0; i < 4; ++i) score_side[rows].sum[tile_of_8][i] *= scale;
   const auto store = [&](const WarpSums<columns / 8>(&sums)[row_tiles], int index, T* staging) {
     store_rows(sums, own_rows.first, first_column, qkv_row, sizes, of.aligned, stride,
-               staging + warp_row * stride + first_column, of.qkv_grad + at_qkv + index * y_row);
+               staging + warp_row * stride + first_column,
+               of.qkv_grad + sizes.qkv(at.sample, index, at.head * heads));
   };
   store(score_side, owns_queries ? 0 : 1, own_score);
   if constexpr (!owns_queries) store(value_side, 2, own_value);
@@ -244,13 +262,14 @@ std::int64_t workspace_bytes(const op::AttentionGradient&, const Problem& proble
 }
 
 Enqueue prepare_row(const op::AttentionGradient& op, const Problem& problem) {
-  const AttentionSizes sizes(problem.shapes[0], op.causal);
+  const AttentionSizes sizes(problem.shapes[0], op.grouped, op.causal);
   const AttentionDropout dropout(op, problem.shapes[0]);
   const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(sizes.width)));
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return for_head_width(sizes.width, [&](auto width) -> Enqueue {
       using Tiling = GradientTiling<sizeof(T), decltype(width)::value>;
-      const LaunchShape shape = attention_launch<Tiling>(sizes);
+      const LaunchShape shape = attention_launch<Tiling>(sizes, sizes.heads),
+                        of_groups = attention_launch<Tiling>(sizes, sizes.groups);
       const auto of_queries = []<class Dropout>(As<Dropout>) {
         return attention_gradient<Own::queries, Tiling, Dropout, T>;
       };
@@ -281,7 +300,7 @@ Enqueue prepare_row(const op::AttentionGradient& op, const Problem& problem) {
         const AttentionDropout bound = dropout.at(operands, seed);
         launch(mean_gradients<decltype(width)::value, T>, mean_shape, stream, of, sizes);
         launch_attention(of_queries, shape, stream, bound, of, sizes, scale);
-        launch_attention(of_keys, shape, stream, bound, of, sizes, scale);
+        launch_attention(of_keys, of_groups, stream, bound, of, sizes, scale);
       };
     });
   });

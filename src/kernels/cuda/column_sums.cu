@@ -1,6 +1,6 @@
 // Sums over rows on the device: gradients of biases, also of those before a GELU with its gradient,
-// and of the gain and bias of a norm. op::BiasGradient, GeluGradients and
-// op::LayerNormWeightGradient say what they compute. R rows, N columns.
+// and of the gains and bias of a norm. op::BiasGradient, GeluGradients, op::LayerNormWeightGradient
+// and op::HeadNormWeightGradient say what they compute. R rows, N columns.
 //
 // Two stages: blocks sum stretches of rows into the workspace, then the stretches are added in
 // order. Few rows are one stretch, whose blocks write the sums themselves. Which rows are summed
@@ -12,6 +12,8 @@
 #include "kernels/cuda/gelu.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/rows.h"
+#include "kernels/norm_operands.h"
+#include "kernels/rotary.h"
 
 namespace fourfold::kernels::cuda {
 namespace {
@@ -113,13 +115,13 @@ struct NormTerms {
   };
   const X* x_RC;
   const T* y_grad_RC;
-  const float *mean_R, *rstd_R;
+  const float *mean_R, *rstd_R;  // no mean where the norm is not centred
 
   bool aligned() const { return are_aligned(x_RC, y_grad_RC); }
   template <class Part>
   __device__ Loaded load(std::int64_t row, std::int64_t place, Part there) const {
     return {load_packs<T>(y_grad_RC + place, there), load_packs<T>(x_RC + place, there),
-            mean_R[row], rstd_R[row]};
+            mean_R == nullptr ? 0 : mean_R[row], rstd_R[row]};
   }
   template <class Part>
   __device__ void add_to(float (&sum)[2][pack_size<T>], const Loaded& of, std::int64_t,
@@ -129,6 +131,36 @@ struct NormTerms {
       sum[0][i] += of.grad[i] * ((of.x[i] - of.mean) * of.rstd);
       sum[1][i] += of.grad[i];
     }
+  }
+};
+
+/// The sums of the gain of queries, or of keys, of op::HeadNorm: a row is one of these.
+template <class T>
+struct HeadNormTerms {
+  using Element = T;
+  static constexpr int sums = 1, ahead = 4, blocks = 2;
+  struct Loaded {
+    PackOf<T, T> grad, x;
+    float rstd;
+  };
+  const T *qkv, *y_grad;
+  const float* rstd;
+  QkvVectors sizes;
+  bool of_keys;
+
+  bool aligned() const { return are_aligned(qkv, y_grad); }
+  template <class Part>
+  __device__ Loaded load(std::int64_t row, std::int64_t place, Part there) const {
+    const std::int64_t vector = of_keys ? sizes.key(row) : sizes.query(row);
+    const std::int64_t at = place + (vector - row) * sizes.width;
+    return {load_packs<T>(y_grad + at, there), load_packs<T>(qkv + at, there),
+            rstd[sizes.in_rstd(vector)]};
+  }
+  template <class Part>
+  __device__ void add_to(float (&sum)[1][pack_size<T>], const Loaded& of, std::int64_t,
+                         Part) const {
+#pragma unroll
+    for (int i = 0; i < pack_size<T>; ++i) sum[0][i] += of.grad[i] * (of.x[i] * of.rstd);
   }
 };
 
@@ -225,6 +257,10 @@ ColumnSizes norm_sizes(const Problem& problem) {
   return {x.elements(0, x.rank() - 1), x.back()};
 }
 
+ColumnSizes head_norm_sizes(const QkvVectors& qkv, bool of_keys) {
+  return {qkv.tokens() * qkv.groups * (of_keys ? 1 : qkv.of_group - 2), qkv.width};
+}
+
 }  // namespace
 
 std::int64_t workspace_bytes(const op::BiasGradient&, const Problem& problem) {
@@ -263,16 +299,37 @@ Enqueue prepare_chain(const GeluGradients& chain, const Problem& problem) {
 Enqueue prepare_row(const op::LayerNormWeightGradient& op, const Problem& problem) {
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return for_wide<T>(op.wide, [&]<class X>(As<X>) -> Enqueue {
-      return
-          [sizes = norm_sizes(problem), op](Tensors operands, Workspace workspace, Stream stream) {
-            const NormTerms<X, T> terms{operands[0].as<X>(), operands[3].as<T>(),
-                                        operands[1].as<float>(), operands[2].as<float>()};
-            enqueue_sums(terms, sizes,
-                         {{operands[4].as<float>(), op.bias ? operands[5].as<float>() : nullptr},
-                          {op.accumulate, op.accumulate}},
-                         workspace, stream);
-          };
+      return [sizes = norm_sizes(problem), op, at = NormGradientOperands(op.centred, 1)](
+                 Tensors operands, Workspace workspace, Stream stream) {
+        const NormTerms<X, T> terms{operands[0].as<X>(), operands[at.y_grad].as<T>(),
+                                    optional_operand<float>(operands, at.mean),
+                                    operands[at.rstd].as<float>()};
+        enqueue_sums(
+            terms, sizes,
+            {{operands[at.next].as<float>(), op.bias ? operands[at.next + 1].as<float>() : nullptr},
+             {op.accumulate, op.accumulate}},
+            workspace, stream);
+      };
     });
+  });
+}
+
+std::int64_t workspace_bytes(const op::HeadNormWeightGradient&, const Problem& problem) {
+  const QkvVectors sizes(problem.shapes[0]);
+  return std::max(bytes_of_stretches(head_norm_sizes(sizes, false), problem.dtype, 1),
+                  bytes_of_stretches(head_norm_sizes(sizes, true), problem.dtype, 1));
+}
+
+Enqueue prepare_row(const op::HeadNormWeightGradient& op, const Problem& problem) {
+  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+    return [accumulate = op.accumulate, sizes = QkvVectors(problem.shapes[0])](
+               Tensors operands, Workspace workspace, Stream stream) {
+      for (const bool of_keys : {false, true})
+        enqueue_sums(HeadNormTerms<T>{operands[0].as<T>(), operands[2].as<T>(),
+                                      operands[1].as<float>(), sizes, of_keys},
+                     head_norm_sizes(sizes, of_keys),
+                     {{operands[of_keys ? 4 : 3].as<float>()}, {accumulate}}, workspace, stream);
+    };
   });
 }
 

@@ -15,8 +15,8 @@ constexpr std::int64_t most_width = 256;
 template <class AttentionOp>
 bool fits(const AttentionOp& op, const Problem& problem) {
   const std::int64_t width = problem.shapes[0].back();
-  return problem.dtype == DType::bf16 && op.rate == 0 && !op.documents && width % 8 == 0 &&
-         width <= most_width;
+  return problem.dtype == DType::bf16 && op.rate == 0 && !op.documents && !op.grouped &&
+         width % 8 == 0 && width <= most_width;
 }
 
 /// In the workspace of the gradient, cudnn-frontend puts a float for each token and head before

@@ -11,13 +11,19 @@ namespace {
 constexpr int most_packs = 4;
 constexpr int warps_of_block = few_threads / warp_lanes;
 
-/// gain (C); bias (C) or null. Then what a norm writes.
+/// gain (C); bias (C) or null. Then what a norm writes; no mean where it is not centred.
 template <class T>
 struct NormTensors {
   const T *gain_C, *bias_C;
   float epsilon;
   T* y_RC;
   float *mean_R, *rstd_R;
+
+  __device__ bool centred() const { return mean_R != nullptr; }
+  __device__ void put(const Statistics& statistics, std::int64_t row) const {
+    if (centred()) mean_R[row] = statistics.mean;
+    rstd_R[row] = statistics.rstd;
+  }
 };
 
 /// What is normalised: sum = x + dropout(branch + bias), or x where there is no branch.
@@ -144,7 +150,7 @@ __global__ void __launch_bounds__(few_threads, !plain                  ? 2
     for (int i = 0; i < pack_size<T>; ++i)
       if (there(p).has(i)) mean += sum[p][i];
   }
-  mean = team_sum(mean, of.team, of_warps[0]) / channels;
+  mean = of.norm.centred() ? team_sum(mean, of.team, of_warps[0]) / channels : 0;
 #pragma unroll
   for (int p = 0; p < packs; ++p)
 #pragma unroll
@@ -157,9 +163,7 @@ __global__ void __launch_bounds__(few_threads, !plain                  ? 2
     put_normal(of.norm, at + channel(p), there(p), statistics, sum[p],
                load_packs<T>(of.norm.gain_C + channel(p), there(p)),
                load_optional(of.norm.bias_C, channel(p), there(p)));
-  if (lane != 0 || !is_row) return;
-  of.norm.mean_R[row] = statistics.mean;
-  of.norm.rstd_R[row] = statistics.rstd;
+  if (lane == 0 && is_row) of.norm.put(statistics, row);
 }
 
 /// A warp for a row that is too long for a block: read again for each pass.
@@ -182,7 +186,7 @@ __global__ void norm_long_row(NormOf<X, T> of) {
     for (int i = 0; i < pack_size<T>; ++i)
       if (there.has(i)) mean += x[i];
   });
-  mean = warp_sum(mean) / channels;
+  mean = of.norm.centred() ? warp_sum(mean) / channels : 0;
   // Each lane reads back what it wrote itself.
   const X* const from = residual.branch_RC == nullptr ? residual.x_RC : residual.sum_RC;
   for_packs_of_lane<T>(of.sizes, [&](std::int64_t channel, PackPart there) {
@@ -196,9 +200,7 @@ __global__ void norm_long_row(NormOf<X, T> of) {
                load_packs<T>(of.norm.gain_C + channel, there),
                load_optional(of.norm.bias_C, channel, there));
   });
-  if (lane_index() != 0) return;
-  of.norm.mean_R[row] = statistics.mean;
-  of.norm.rstd_R[row] = statistics.rstd;
+  if (lane_index() == 0) of.norm.put(statistics, row);
 }
 
 template <class X, class T>
@@ -229,13 +231,15 @@ Enqueue prepare_row(const op::LayerNorm& op, const Problem& problem) {
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return for_wide<T>(op.wide, [&]<class X>(As<X>) -> Enqueue {
       return [=](Tensors operands, Workspace, Stream stream) {
-        const std::size_t y = op.bias ? 3 : 2;
-        enqueue_norm(NormOf<X, T>{{.x_RC = operands[0].as<X>(), .dropout = none},
-                                  {operands[1].as<T>(), op.bias ? operands[2].as<T>() : nullptr,
-                                   static_cast<float>(op.epsilon), operands[y].as<T>(),
-                                   operands[y + 1].as<float>(), operands[y + 2].as<float>()},
-                                  sizes},
-                     stream);
+        const NormOperands at(op, 1);
+        enqueue_norm(
+            NormOf<X, T>{
+                {.x_RC = operands[0].as<X>(), .dropout = none},
+                {operands[at.gain].as<T>(), optional_operand<T>(operands, at.bias),
+                 static_cast<float>(op.epsilon), operands[at.y].as<T>(),
+                 optional_operand<float>(operands, at.mean), operands[at.rstd].as<float>()},
+                sizes},
+            stream);
       };
     });
   });
@@ -249,14 +253,15 @@ Enqueue prepare_chain(const ResidualNorm& chain, const Problem& problem) {
     return for_wide<T>(chain.wide, [&]<class X>(As<X>) -> Enqueue {
       return [=](Tensors operands, Workspace, Stream stream) {
         enqueue_norm(
-            NormOf<X, T>{{operands[chain.other].as<X>(), operands[chain.branch].as<T>(),
-                          optional_operand<T>(operands, chain.branch_bias), drops,
-                          drops ? dropout.at(operands, chain.seed, chain.step) : dropout,
-                          operands[chain.sum].as<X>()},
-                         {operands[chain.gain].as<T>(), optional_operand<T>(operands, chain.bias),
-                          static_cast<float>(chain.epsilon), operands[chain.y].as<T>(),
-                          operands[chain.mean].as<float>(), operands[chain.rstd].as<float>()},
-                         sizes},
+            NormOf<X, T>{
+                {operands[chain.other].as<X>(), operands[chain.branch].as<T>(),
+                 optional_operand<T>(operands, chain.branch_bias), drops,
+                 drops ? dropout.at(operands, chain.seed, chain.step) : dropout,
+                 operands[chain.sum].as<X>()},
+                {operands[chain.gain].as<T>(), optional_operand<T>(operands, chain.bias),
+                 static_cast<float>(chain.epsilon), operands[chain.y].as<T>(),
+                 optional_operand<float>(operands, chain.mean), operands[chain.rstd].as<float>()},
+                sizes},
             stream);
       };
     });

@@ -13,6 +13,7 @@
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/fused_rows.h"
+#include "kernels/norm_operands.h"
 
 namespace fourfold::kernels::cuda {
 
@@ -32,14 +33,15 @@ NormSizes sizes_for(NormSizes sizes, Pointers... pointers) {
   return sizes;
 }
 
-template <class T>
-T* optional_operand(Tensors operands, const std::optional<std::size_t>& index) {
-  return index ? operands[*index].as<T>() : nullptr;
-}
-
 struct Statistics {
   float mean, rstd;
 };
+
+/// The statistics of one row; the mean of a norm that is not centred, which has none, counts as 0.
+__device__ inline Statistics statistics_at(const float* mean_R, const float* rstd_R,
+                                           std::int64_t row) {
+  return {mean_R == nullptr ? 0 : mean_R[row], rstd_R[row]};
+}
 
 // --- rows that a block has threads for
 

@@ -15,8 +15,16 @@ template <class X, class T>
 struct NormGradient {
   const X* x_RC;
   const T* gain_C;
-  const float *mean_R, *rstd_R;
+  const float *mean_R, *rstd_R;  // no mean where the norm is not centred
   const T* y_grad_RC;
+
+  __device__ Statistics statistics(std::int64_t row) const {
+    return statistics_at(mean_R, rstd_R, row);
+  }
+  /// The average of d, from its sum over a row.
+  __device__ float average(float sum, float scale) const {
+    return mean_R == nullptr ? 0 : sum * scale;
+  }
 };
 
 /// sum_grad = x_grad + addend, branch_grad = dropout of it, where it drops.

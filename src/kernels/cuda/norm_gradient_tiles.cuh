@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(few_threads, norm_gradient_blocks)
   Statistics next{};
   const auto load_statistics = [&](int k) {
     const std::int64_t row = first_row(k) + row_of_warp;
-    if (row < of.sizes.rows) next = {of.norm.mean_R[row], of.norm.rstd_R[row]};
+    if (row < of.sizes.rows) next = of.norm.statistics(row);
   };
 
   if (threadIdx.x < 2 * most_tile_rows)  // where one warp sums over a row, nothing is of a second
@@ -201,7 +201,8 @@ __global__ void __launch_bounds__(few_threads, norm_gradient_blocks)
       const RowSums one = of_rows[turn][row][0], two = of_rows[turn][row][1];
       float branch_grad[size];
       put_gradient<false>(of.residual, none, (first_row(k) + row) * channels + own * size,
-                          part_where(true), pack, gain, statistics, (one.sum + two.sum) * scale,
+                          part_where(true), pack, gain, statistics,
+                          of.norm.average(one.sum + two.sum, scale),
                           (one.sum_normal + two.sum_normal) * scale, branch_grad);
       add_to_sums(sums, pack, statistics, branch_grad);
     }

@@ -39,7 +39,7 @@ __device__ void gradients_of_stretch(const NormGradientsOf<X, T>& of, std::int64
       const bool here = row + r < stretch.last;
       packs[r].load(of, at(r), part_where(here, there));
       statistics[r] = {0, 0};
-      if (here) statistics[r] = {of.norm.mean_R[row + r], of.norm.rstd_R[row + r]};
+      if (here) statistics[r] = of.norm.statistics(row + r);
     }
 #pragma unroll
     for (int r = 0; r < at_once; ++r)
@@ -50,7 +50,8 @@ __device__ void gradients_of_stretch(const NormGradientsOf<X, T>& of, std::int64
       if (row + r >= stretch.last) continue;
       float branch_grad[size];
       put_gradient<may_drop>(of.residual, decisions, at(r), there, packs[r], gain, statistics[r],
-                             of_row[2 * r] * scale, of_row[2 * r + 1] * scale, branch_grad);
+                             of.norm.average(of_row[2 * r], scale), of_row[2 * r + 1] * scale,
+                             branch_grad);
       if constexpr (sums_rows) add_to_sums(sums, packs[r], statistics[r], branch_grad);
     }
   }
@@ -78,7 +79,7 @@ __global__ void gradient_of_long_row(NormGradientsOf<X, T> of) {
   const std::int64_t row = row_of_warp();
   if (row >= of.sizes.rows) return;
   const std::int64_t at = row * of.sizes.channels;
-  const Statistics statistics{of.norm.mean_R[row], of.norm.rstd_R[row]};
+  const Statistics statistics = of.norm.statistics(row);
   DroppedElements decisions =
       of.residual.drops ? of.residual.dropout.decisions() : DroppedElements({}, 0, 0, 0);
   float sum = 0, sum_normal = 0, branch_grad[pack_size<T>];
@@ -88,7 +89,8 @@ __global__ void gradient_of_long_row(NormGradientsOf<X, T> of) {
     pack.add_to(sum, sum_normal, statistics, load_packs<T>(of.norm.gain_C + channel, there));
   });
   const float scale = 1 / static_cast<float>(of.sizes.channels);
-  const float average = warp_sum(sum) * scale, average_normal = warp_sum(sum_normal) * scale;
+  const float average = of.norm.average(warp_sum(sum), scale),
+              average_normal = warp_sum(sum_normal) * scale;
   for_packs_of_lane<T>(of.sizes, [&](std::int64_t channel, PackPart there) {
     pack.load(of, at + channel, there);
     put_gradient<true>(of.residual, decisions, at + channel, there, pack,
@@ -129,7 +131,7 @@ class ChainTensors {
   NormGradientsOf<X, T> of(Tensors operands) const {
     const bool drops = chain_.dropout.has_value();
     return {{operands[chain_.x].as<X>(), operands[chain_.gain].as<T>(),
-             operands[chain_.mean].as<float>(), operands[chain_.rstd].as<float>(),
+             optional_operand<float>(operands, chain_.mean), operands[chain_.rstd].as<float>(),
              operands[chain_.y_grad].as<T>()},
             {optional_operand<X>(operands, chain_.addend), drops,
              drops ? dropout_.at(operands, chain_.seed, chain_.step) : dropout_,
@@ -150,10 +152,15 @@ int pack_of(DType dtype) {
 }  // namespace
 
 Enqueue prepare_row(const op::LayerNormGradient& op, const Problem& problem) {
-  return prepare_chain(
-      ResidualNormGradient{
-          .x = 0, .gain = 1, .mean = 2, .rstd = 3, .y_grad = 4, .sum_grad = 5, .wide = op.wide},
-      problem);
+  const NormGradientOperands at(op.centred, 2);
+  return prepare_chain(ResidualNormGradient{.x = 0,
+                                            .gain = 1,
+                                            .rstd = at.rstd,
+                                            .y_grad = at.y_grad,
+                                            .sum_grad = at.next,
+                                            .mean = at.mean,
+                                            .wide = op.wide},
+                       problem);
 }
 
 Enqueue prepare_chain(const ResidualNormGradient& chain, const Problem& problem) {

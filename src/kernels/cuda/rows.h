@@ -57,6 +57,7 @@ std::int64_t workspace_bytes(const op::EmbeddingGradient& op, const Problem& pro
 std::int64_t workspace_bytes(const op::PositionsGradient& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::BiasGradient& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::LayerNormWeightGradient& op, const Problem& problem);
+std::int64_t workspace_bytes(const op::HeadNormWeightGradient& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::ConvolutionWeightGradient& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::AttentionGradient& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::GroupNormMoments& op, const Problem& problem);

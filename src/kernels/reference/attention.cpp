@@ -18,13 +18,13 @@
 namespace fourfold::kernels::reference {
 namespace {
 
-/// Offsets into qkv (B,T,3,H,D) and y (B,T,H,D).
+/// Offsets into qkv and y (B,T,H,D).
 struct AttentionSizes : QkvSizes {
   using QkvSizes::QkvSizes;
-  /// part 0: query, 1: key, 2: value.
+  /// part 0: query, 1: key, 2: value; those of a group are the same for each of its heads.
   std::int64_t qkv(std::int64_t sample, std::int64_t t, std::int64_t part,
                    std::int64_t head) const {
-    return (((sample * time + t) * 3 + part) * heads + head) * width;
+    return (sample * time + t) * qkv_row() + in_token(part, head);
   }
   std::int64_t y(std::int64_t sample, std::int64_t t, std::int64_t head) const {
     return ((sample * time + t) * heads + head) * width;
@@ -126,7 +126,8 @@ void attention(const T* qkv, const AttentionSizes& sizes, const op::Attention& o
       }
 }
 
-/// Sums of the gradients of one head's queries, keys and values, (3, T, D).
+/// Sums of the gradients of one head's queries, keys and values, (3, T, D); those of keys and
+/// values go on where heads before it have the same ones.
 template <class T>
 void attention_gradient_of_head(const T* qkv, const T* y, const Sum<T>* lse, const T* y_grad,
                                 const AttentionSizes& sizes, std::int64_t b, std::int64_t h,
@@ -134,7 +135,8 @@ void attention_gradient_of_head(const T* qkv, const T* y, const Sum<T>* lse, con
                                 const DocumentStarts& documents, const Keep& keep,
                                 std::vector<Sum<T>>& sums) {
   const Sum<T> scale = score_scale<T>(sizes.width);
-  std::fill(sums.begin(), sums.end(), Sum<T>{0});
+  const auto of_queries = sums.begin() + sizes.time * sizes.width;
+  std::fill(sums.begin(), h % sizes.of_group == 0 ? sums.end() : of_queries, Sum<T>{0});
   const auto sum_at = [&](std::int64_t part, std::int64_t t) {
     return sums.data() + (part * sizes.time + t) * sizes.width;
   };
@@ -167,7 +169,8 @@ void attention_cached(const T* qkv, const AttentionSizes& sizes, std::int64_t po
   const Sum<T> scale = score_scale<T>(sizes.width);
   // part 0: key, 1: value.
   const auto cached = [&](std::int64_t b, std::int64_t part, std::int64_t p, std::int64_t h) {
-    return cache + (((b * 2 + part) * positions + p) * sizes.heads + h) * sizes.width;
+    return cache +
+           (((b * 2 + part) * positions + p) * sizes.groups + sizes.group_of(h)) * sizes.width;
   };
   for (std::int64_t b = 0; b < sizes.batch; ++b)
     for (std::int64_t h = 0; h < sizes.heads; ++h)
@@ -188,7 +191,7 @@ void attention_cached(const T* qkv, const AttentionSizes& sizes, std::int64_t po
 }  // namespace
 
 Run prepare_row(const op::Attention& op, const Problem& problem) {
-  const AttentionSizes sizes(problem.shapes[0]);
+  const AttentionSizes sizes(problem.shapes[0], op.grouped);
   const AttentionElements elements = attention_elements(op, problem.shapes[0]);
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     std::vector<Sum<T>> scratch(static_cast<std::size_t>(sizes.time));
@@ -202,7 +205,7 @@ Run prepare_row(const op::Attention& op, const Problem& problem) {
 }
 
 Run prepare_row(const op::AttentionGradient& op, const Problem& problem) {
-  const AttentionSizes sizes(problem.shapes[0]);
+  const AttentionSizes sizes(problem.shapes[0], op.grouped);
   const AttentionElements elements = attention_elements(op, problem.shapes[0]);
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     std::vector<Sum<T>> sums(static_cast<std::size_t>(3 * sizes.time * sizes.width));
@@ -226,7 +229,7 @@ Run prepare_row(const op::AttentionGradient& op, const Problem& problem) {
 }
 
 Run prepare_row(const op::AttentionCached& op, const Problem& problem) {
-  const AttentionSizes sizes(problem.shapes[0]);
+  const AttentionSizes sizes(problem.shapes[0], op.grouped);
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     std::vector<Sum<T>> scratch(static_cast<std::size_t>(op.positions));
     return [sizes, positions = op.positions, scratch](Tensors operands, Workspace) mutable {
