@@ -133,7 +133,7 @@ TEST(CudaEmulatedAttention, strides_lead_to_the_elements_that_the_op_names) {
   EXPECT_EQ(layout.lse_dims(), (std::array<std::int64_t, 4>{2, 4, 5, 1}));
 }
 
-TEST(CudaEmulatedAttention, is_asked_of_cudnn_in_bf16_without_dropout_and_documents_alone) {
+TEST(CudaEmulatedAttention, is_asked_of_cudnn_in_bf16_without_dropout_documents_and_groups_alone) {
   const auto fits = [](const op::Attention& op, std::int64_t width, DType dtype) {
     return kernels::cuda::cudnn::attention_fits({op, dtype, {{2, 5, 3, 4, width}}, 1},
                                                 Order::fixed);
@@ -153,6 +153,7 @@ TEST(CudaEmulatedAttention, is_asked_of_cudnn_in_bf16_without_dropout_and_docume
   documents.documents = true;
   EXPECT_FALSE(fits(drops, 64, DType::bf16));
   EXPECT_FALSE(fits(documents, 64, DType::bf16));
+  EXPECT_FALSE(fits({.stream = {}, .window = {}, .grouped = true}, 64, DType::bf16));
   EXPECT_FALSE(
       kernels::cuda::cudnn::attention_fits({op::Gelu{}, DType::bf16, {{4}}, 1}, Order::fixed));
 }
