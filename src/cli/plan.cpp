@@ -29,14 +29,15 @@ namespace fourfold::cli {
 namespace {
 
 void refuse_without_machine(const PlanArguments& arguments) {
-  const char* given = arguments.nodes              ? "--nodes"
-                      : arguments.top              ? "--top"
-                      : !arguments.tokens.empty()  ? "--tokens"
-                      : arguments.simulated        ? "--simulate"
-                      : !arguments.explain.empty() ? "--explain"
-                      : arguments.chosen           ? "--choose"
-                      : arguments.format != "text" ? "--format"
-                                                   : nullptr;
+  const char* given = arguments.nodes                     ? "--nodes"
+                      : arguments.top                     ? "--top"
+                      : !arguments.tokens.empty()         ? "--tokens"
+                      : arguments.simulated               ? "--simulate"
+                      : !arguments.explain.empty()        ? "--explain"
+                      : arguments.chosen                  ? "--choose"
+                      : !arguments.problem_output.empty() ? "--write-problem"
+                      : arguments.format != "text"        ? "--format"
+                                                          : nullptr;
   if (given != nullptr)
     throw UserError(ExitCode::bad_config,
                     format("{} needs --machine, whose grids it is about; `fourfold machines` lists "
@@ -81,9 +82,11 @@ void plan_on_machine(const PlanArguments& arguments) {
   else
     text = job::ranking_text(ranking, top, cost);
   screen::print("%s", text.c_str());
+  const std::int64_t chosen = arguments.chosen.value_or(1);
   if (!arguments.output.empty())
-    write_layout(arguments.output,
-                 job::layout_text(job::planned_of(ranking, arguments.chosen.value_or(1))));
+    write_layout(arguments.output, job::layout_text(job::planned_of(ranking, chosen)));
+  if (!arguments.problem_output.empty())
+    write_file_atomic(arguments.problem_output, job::layout_problem_of(ranking, chosen));
 }
 
 void solve_problem(const PlanArguments& arguments) {

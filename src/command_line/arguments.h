@@ -147,7 +147,8 @@ struct PlanArguments {
   std::vector<std::int64_t> explain;      // two places of the list; empty: the list
   std::string format = "text";            // or "json"
   std::string output;                     // a file for the layout; empty: none
-  std::optional<std::int64_t> chosen;     // the place of the list whose layout that is; none: 1
+  std::string problem_output;             // a file for the problem of the layouts; empty: none
+  std::optional<std::int64_t> chosen;     // the place of the list that both are of; none: 1
   std::string problem;                    // a file that is solved in place of all else; empty: none
   std::string solver = "elimination";     // of solve::solvers()
 };

@@ -95,13 +95,15 @@ void add_plan(CLI::App& app, Commands& commands) {
                   "With --machine or --problem: text, or json in seconds and bytes")
       ->check(one_of({"text", "json"}))
       ->capture_default_str();
-  auto* output = sub->add_option("-o,--output", arguments.output,
-                                 "Write the layout to this file, for parallel.layout; with "
-                                 "--machine that of plan 1");
+  sub->add_option("-o,--output", arguments.output,
+                  "Write the layout to this file, for parallel.layout; with --machine that of a "
+                  "plan of the list");
+  sub->add_option("--write-problem", arguments.problem_output,
+                  "With --machine: write what is solved to find a layout, for --problem");
   sub->add_option("--choose", arguments.chosen,
-                  "With --machine and --output: the plan of the list whose layout is written")
+                  "With --machine: the plan of the list that --output and --write-problem are of "
+                  "(default: 1)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
-      ->needs(output)
       ->type_name("N");
   auto* problem = sub->add_option("--problem", arguments.problem,
                                   "Solve this assignment problem instead: a JSON file of nodes "
@@ -117,7 +119,8 @@ void add_plan(CLI::App& app, Commands& commands) {
     if (!arguments.problem.empty() &&
         (arguments.ranks || arguments.nodes || arguments.top || arguments.simulated ||
          !arguments.machine.empty() || !arguments.tokens.empty() || !arguments.explain.empty() ||
-         !arguments.config.sets.empty()))
+         !arguments.config.sets.empty() || !arguments.output.empty() ||
+         !arguments.problem_output.empty() || arguments.chosen))
       throw CLI::ValidationError("--problem",
                                  "is solved alone; leave out all but --solver and --format");
     commands.chosen = [&] { commands.actions.plan(commands.plan); };

@@ -19,6 +19,7 @@
 #include "job/settle.h"
 #include "model/model.h"
 #include "search/explain.h"
+#include "search/searched_plans.h"
 #include "search/simulate_best.h"
 
 namespace fourfold::job {
@@ -253,13 +254,38 @@ search::PlanDifferences differences_of(const Ranking& ranking, const search::Pri
       question_of(ranking.config, ranking.cluster, ranking.ranks, ranking.node_ranks), a, b);
 }
 
-PlannedRun planned_of(const Ranking& ranking, std::int64_t number) {
+namespace {
+
+const search::PricedPlan& plan_at(const Ranking& ranking, std::int64_t number) {
   const auto& plans = ranking.answer.plans;
   if (number > std::ssize(plans))
     throw UserError(ExitCode::bad_config,
                     format("--choose {}: the list has plans 1 to {}; choose one of them", number,
                            plans.size()));
-  const search::PricedPlan& plan = plans[static_cast<std::size_t>(number - 1)];
+  return plans[static_cast<std::size_t>(number - 1)];
+}
+
+}  // namespace
+
+std::string layout_problem_of(const Ranking& ranking, std::int64_t number) {
+  const plan::PlanSpec& spec = plan_at(ranking, number).spec;
+  if (spec.pipeline.stages > 1)
+    throw UserError(ExitCode::bad_config,
+                    format("plan {} cuts the model into {} stages, and layouts are searched for on "
+                           "one grid; choose a plan of one stage, or set "
+                           "parallel.pipeline.stages = 1",
+                           number, spec.pipeline.stages));
+  const search::Question question =
+      question_of(ranking.config, ranking.cluster, ranking.ranks, ranking.node_ranks);
+  search::Pricer pricer(ranking.cluster, *machine::rate_of(ranking.cluster.device, spec.compute),
+                        spec.bucket_bytes);
+  plan::PlanSpec of_strategy = by_axonn(spec);
+  of_strategy.layout.reset();
+  return search::searched_problem(question.build(question.layers, spec), of_strategy, pricer);
+}
+
+PlannedRun planned_of(const Ranking& ranking, std::int64_t number) {
+  const search::PricedPlan& plan = plan_at(ranking, number);
   return plan_run(settle(config::with_plan(ranking.config, plan.spec), {.ranks = ranking.ranks}));
 }
 

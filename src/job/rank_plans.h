@@ -58,4 +58,8 @@ PlannedRun planned_of(const Ranking& ranking, std::int64_t number);
 search::PlanDifferences differences_of(const Ranking& ranking, const search::PricedPlan& a,
                                        const search::PricedPlan& b);
 
+/// The assignment problem of the layouts on the grid of such a plan, of one mesh, as a file.
+/// Errors: those of planned_of; UserError(bad_config) for a plan in stages.
+std::string layout_problem_of(const Ranking& ranking, std::int64_t number);
+
 }  // namespace fourfold::job

@@ -26,11 +26,11 @@ plan::Layout first_layout(const graph::ModelGraphs& model, plan::PlanSpec spec, 
 class GridSearch {
  public:
   GridSearch(const graph::ModelGraphs& model, const plan::PlanSpec& spec, Pricer& pricer,
-             const std::function<bool(const plan::PlanSpec&)>& fits)
+             std::function<bool(const plan::PlanSpec&)> fits)
       : train_(model.at(op::ProgramKind::train)),
         spec_(spec),
         pricer_(pricer),
-        fits_(fits),
+        fits_(std::move(fits)),
         mesh_(plan::make_mesh(spec.grid)),
         start_(first_layout(model, spec, mesh_)) {
     setting_.mesh = &mesh_;
@@ -56,6 +56,8 @@ class GridSearch {
     if (too_large_) return add_one_that_fits();
     return std::move(specs_);
   }
+
+  std::string problem() const { return layout_problem_text(train_, start_, setting_, pricer_); }
 
  private:
   plan::PlanSpec with(const plan::Layout& layout) const {
@@ -89,7 +91,7 @@ class GridSearch {
   const graph::Graph& train_;
   const plan::PlanSpec& spec_;
   Pricer& pricer_;
-  const std::function<bool(const plan::PlanSpec&)>& fits_;
+  std::function<bool(const plan::PlanSpec&)> fits_;
   Mesh mesh_;
   plan::Layout start_;
   LayoutSetting setting_;
@@ -108,6 +110,11 @@ std::variant<std::vector<plan::PlanSpec>, plan::Infeasible> searched_plans(
     const graph::ModelGraphs& model, const plan::PlanSpec& spec, Pricer& pricer,
     const std::function<bool(const plan::PlanSpec&)>& fits) {
   return GridSearch(model, spec, pricer, fits).run();
+}
+
+std::string searched_problem(const graph::ModelGraphs& model, const plan::PlanSpec& spec,
+                             Pricer& pricer) {
+  return GridSearch(model, spec, pricer, {}).problem();
 }
 
 }  // namespace fourfold::search

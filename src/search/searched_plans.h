@@ -29,4 +29,9 @@ std::variant<std::vector<plan::PlanSpec>, plan::Infeasible> searched_plans(
     const graph::ModelGraphs& model, const plan::PlanSpec& spec, Pricer& pricer,
     const std::function<bool(const plan::PlanSpec&)>& fits);
 
+/// What is solved for the grid and the order of ranks of a spec, with nothing hidden, as a file
+/// (solve/problem_file.h). Requires a spec whose batch is divided, and pins without a fault.
+std::string searched_problem(const graph::ModelGraphs& model, const plan::PlanSpec& spec,
+                             Pricer& pricer);
+
 }  // namespace fourfold::search

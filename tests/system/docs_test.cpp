@@ -31,7 +31,7 @@ struct Shown {
 
 /// The pages for users.
 std::vector<std::string> pages() {
-  return {"README.md",      "configs/README.md", "configs/machines/README.md",
+  return {"README.md",      "configs/README.md", "configs/LAYOUTS.md", "configs/machines/README.md",
           "data/README.md", "scripts/README.md", "tests/README.md"};
 }
 

@@ -172,6 +172,29 @@ TEST_F(SearchedLayout, stands_in_the_list_of_plans_and_is_written_from_it) {
   EXPECT_TRUE(has(outcome.text, "\"layout\":\"axonn\"")) << outcome.text;
 }
 
+TEST_F(SearchedLayout, is_the_answer_to_a_problem_that_may_be_written_and_solved_alone) {
+  const std::string file = path("problem.json");
+  const std::string plan = format(
+      "plan configs/gpt-tiny.yaml --set parallel.pipeline.stages=1 --machine {} --ranks 2 --top 1 ",
+      machine());
+  const CommandResult outcome = run_fourfold(plan + "--write-problem " + file);
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  std::string costs;
+  for (const char* solver : {"elimination", "o3"}) {
+    const CommandResult solved =
+        run_fourfold(format("plan --problem {} --solver {}", file, solver));
+    ASSERT_EQ(solved.code, 0) << solved.text;
+    const auto place = solved.text.find("cost");
+    ASSERT_NE(place, std::string::npos) << solved.text;
+    const std::string cost = solved.text.substr(place, solved.text.find('\n', place) - place);
+    if (costs.empty()) costs = cost;
+    EXPECT_EQ(cost, costs);
+  }
+  const CommandResult beyond = run_fourfold(plan + "--choose 99 --write-problem " + file);
+  EXPECT_EQ(beyond.code, 2);
+  EXPECT_TRUE(has(beyond.text, "--choose 99: the list has plans 1 to ")) << beyond.text;
+}
+
 TEST_F(SearchedLayout, of_processes_is_the_one_that_the_first_of_them_found) {
   const CommandResult outcome =
       run_command(format("mpirun -np 2 --oversubscribe --bind-to none --allow-run-as-root {} train "

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <map>
 
+#include "machine/known_clusters.h"
 #include "program/traffic.h"
+#include "search/searched_plans.h"
 #include "unit/compile/grid_setup.h"
 
 namespace fourfold::search {
@@ -101,6 +103,26 @@ TEST(Demand, of_pictures_sends_what_the_program_sends) {
     setup.set_grid(grid, 2);
     expect_traffic_of_program(setup);
   }
+}
+
+TEST(Demand, of_layouts_that_are_searched_for_sends_what_the_program_sends) {
+  const machine::Cluster cluster = machine::load_cluster("perlmutter-40gb");
+  std::size_t layouts = 0;
+  for (const plan::Grid& grid : {plan::Grid{.x = 2, .data = 2},
+                                 {.x = 2, .y = 2},
+                                 {.x = 1, .y = 1, .z = 2, .data = 2},
+                                 {.x = 2, .y = 1, .z = 2, .data = 3}}) {
+    GridSetup setup = gpt_setup(grid);
+    Pricer pricer(cluster, *machine::rate_of(cluster.device, DType::f32), setup.plan.bucket_bytes);
+    const auto found = searched_plans(setup.graphs(), setup.plan, pricer,
+                                      [](const plan::PlanSpec&) { return true; });
+    for (const plan::PlanSpec& spec : std::get<std::vector<plan::PlanSpec>>(found)) {
+      setup.plan = spec;
+      expect_traffic_of_program(setup);
+      ++layouts;
+    }
+  }
+  EXPECT_GE(layouts, 4U);
 }
 
 double program_flops(const program::Program& program) {
