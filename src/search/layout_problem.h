@@ -49,6 +49,7 @@ class LayoutProblem {
  private:
   /// Which read an op leaves partial on an axis; of an op that leaves all of them so, the first.
   using Terms = std::map<AxisId, std::size_t>;
+  using Linear = op::FactorRule::Linear;
   /// How an op is cut, and in which of their shardings it then sees its operands.
   struct Way {
     plan::FactorAxes axes;

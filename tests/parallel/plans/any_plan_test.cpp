@@ -222,7 +222,7 @@ class SearchedPlan : public AnyPlan {
 
 TEST_P(SearchedPlan, runs_and_computes_what_one_rank_does) {
   std::size_t num_run = 0, terms = 0, padded = 0;
-  for (std::uint64_t seed = GetParam(); seed < GetParam() + 8; ++seed) {
+  for (std::uint64_t seed = GetParam(); seed < GetParam() + 6; ++seed) {
     RandomPlan drawn = RandomPlans(seed).make();
     if (!draw_searched(drawn, seed)) continue;
     EXPECT_EQ(problem_of(drawn), "") << "seed " << seed << ", " << drawn.name;
@@ -235,9 +235,10 @@ TEST_P(SearchedPlan, runs_and_computes_what_one_rank_does) {
       "%zu searched plans run, in which %zu values are kept as terms and %zu tables padded\n",
       num_run, terms, padded);
   EXPECT_GE(num_run, 4U);
+  EXPECT_GT(padded, 0U);
 }
 
-INSTANTIATE_TEST_SUITE_P(From, SearchedPlan, testing::Values(0, 100),
+INSTANTIATE_TEST_SUITE_P(From, SearchedPlan, testing::Values(0),
                          [](const auto& first) { return std::to_string(first.param); });
 INSTANTIATE_TEST_SUITE_P(From, AnyPlan, testing::Values(0, 20, 40),
                          [](const auto& first) { return std::to_string(first.param); });
