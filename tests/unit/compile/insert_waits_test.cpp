@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "plan/plan.h"
 #include "unit/compile/one_rank.h"
 #include "verify/verify.h"
 
@@ -122,20 +121,6 @@ void expect_collectives_beside_computation(plan::WeightGradients where) {
 TEST(Waits, computation_stands_still_while_a_collective_runs_that_may_not_run_beside_it) {
   expect_collectives_beside_computation(plan::WeightGradients::in_turn);
   expect_collectives_beside_computation(plan::WeightGradients::beside);
-}
-
-/// The training program of the second of three stages of a rank each.
-program::Program middle_stage(bool overlaps) {
-  RunSetup setup;
-  setup.gpt.num_layers = 3;
-  setup.plan.global_batch_size = 6 * setup.plan.micro_batch_size;
-  setup.plan.overlap.send_recv = overlaps;
-  plan::PlanSpec spec = setup.plan;
-  const plan::Grid one{.data = 1};
-  spec.pipeline = {.stages = 3, .layers = {1, 1, 1}, .grids = {one, one, one}};
-  const auto [model, plan] = std::get<plan::PlannedModel>(plan::plan_model(setup.graphs(), spec));
-  return program::bundle_of(compile(model, plan, test_target()), Rank(1))
-      .at(op::ProgramKind::train);
 }
 
 /// How many tasks compute before all that earlier tasks sent has left.

@@ -1,4 +1,5 @@
-// A small GPT on one rank, compiled: for what passes promise about order, memory and waits.
+// A small GPT on one rank, or a stage of it, compiled: for what passes promise about order, memory
+// and waits.
 #pragma once
 
 #include <algorithm>
@@ -34,6 +35,20 @@ inline machine::Target test_target() {
 
 inline program::Bundle bundle_of(const RunSetup& setup) {
   return setup.job(test_target()).classes[0];
+}
+
+/// The training program of the second of three stages of a rank each.
+inline program::Program middle_stage(bool overlaps) {
+  RunSetup setup;
+  setup.gpt.num_layers = 3;
+  setup.plan.global_batch_size = 6 * setup.plan.micro_batch_size;
+  setup.plan.overlap.send_recv = overlaps;
+  plan::PlanSpec spec = setup.plan;
+  const plan::Grid one{.data = 1};
+  spec.pipeline = {.stages = 3, .layers = {1, 1, 1}, .grids = {one, one, one}};
+  const auto [model, plan] = std::get<plan::PlannedModel>(plan::plan_model(setup.graphs(), spec));
+  return program::bundle_of(compile(model, plan, test_target()), Rank(1))
+      .at(op::ProgramKind::train);
 }
 
 inline std::size_t count_ops(const program::Program& program, std::string_view name) {
