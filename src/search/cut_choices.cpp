@@ -19,14 +19,14 @@ struct Walk {
     const std::int64_t ranks = mesh.axes[axes[0].index()].size;
     if (place == fixed.end() || !place->second) go(axes.subspan(1));
     for (auto& [factor, size] : left) {
-      const std::int64_t of_rank = (size + ranks - 1) / ranks;
+      const std::int64_t held = (size + ranks - 1) / ranks;
       const bool may_cut = size % ranks == 0 || (padded.find(factor) != std::string_view::npos &&
-                                                 of_rank * (ranks - 1) < size);
+                                                 held * (ranks - 1) < size);
       if (!may_cut || (place != fixed.end() && place->second != factor)) continue;
       const auto before = cuts;
       const std::int64_t whole = size;
       cuts[factor].push_back(axes[0]);
-      size = of_rank;
+      size = held;
       go(axes.subspan(1));
       size = whole;
       cuts = before;
