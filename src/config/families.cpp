@@ -11,6 +11,27 @@
 namespace fourfold::config {
 namespace {
 
+/// Finds a value in the settings of `kind`, or else where another family has it.
+template <class T>
+Place<T> joined(const Place<T>& of_others, const Place<T>& of_kind, model::Kind kind) {
+  return [=](Config& config) -> T& {
+    return config.kind == kind ? of_kind(config) : of_others(config);
+  };
+}
+
+Field joined(const Field& of_others, const Field& of_kind, model::Kind kind) {
+  return std::visit(
+      [&]<class One>(const One& one) -> Field {
+        const One* other = std::get_if<One>(&of_kind);
+        require(other != nullptr, "families that share a key give it one type");
+        if constexpr (requires { joined(one, *other, kind); })
+          return joined(one, *other, kind);
+        else
+          fail_internal("a key that families share is a plain value");
+      },
+      of_others);
+}
+
 std::vector<FamilySchema> all_families() {
 #define FOURFOLD_FAMILY(word, Spec) word##_schema(),
   std::vector<FamilySchema> all = {FOURFOLD_FAMILIES(FOURFOLD_FAMILY)};
@@ -24,6 +45,22 @@ std::vector<FamilySchema> all_families() {
     for (Key& key : family.data_keys) key.kinds = {kind};
   }
   return all;
+}
+
+/// Makes `key` a setting of the family of `other` too, whose row says only where it is kept and
+/// what it follows from.
+void share(Key& key, const Key& other) {
+  const model::Kind kind = other.kinds.front();
+  require(key.derive.operator bool() == other.derive.operator bool(),
+          "a key that families share follows from others in all of them or in none");
+  key.field = joined(key.field, other.field, kind);
+  key.kinds.push_back(kind);
+  if (!key.derive) return;
+  if (other.derived_words != key.derived_words)
+    key.derived_words += format(" ({}: {})", model::family(kind).name, other.derived_words);
+  key.derive = [kind, of_others = key.derive, of_kind = other.derive](Config& config) {
+    (config.kind == kind ? of_kind : of_others)(config);
+  };
 }
 
 template <class Answers>
@@ -80,6 +117,20 @@ std::optional<model::Kind> kind_named(std::string_view word) {
   for (const model::Kind kind : model::kinds)
     if (model::family(kind).name == word) return kind;
   return std::nullopt;
+}
+
+std::vector<Key> family_keys() {
+  std::vector<Key> all;
+  for (const model::Kind kind : model::kinds)
+    for (const Key& key : family_schema(kind).keys) {
+      const auto known =
+          std::ranges::find_if(all, [&](const Key& other) { return other.path == key.path; });
+      if (known == all.end())
+        all.push_back(key);
+      else
+        share(*known, key);
+    }
+  return all;
 }
 
 std::vector<model::Kind> kinds_that_read(model::Reads reads) {

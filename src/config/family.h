@@ -24,7 +24,8 @@ struct TemplateSize {
 
 struct FamilySchema {
   /// In the order in which they are shown. When a run goes on they are fixed, unless the row says
-  /// otherwise.
+  /// otherwise. The row of a key that a family before it has too says where it is kept and what it
+  /// follows from; the rest is as there.
   std::vector<Key> keys;
   /// Those of its keys that stand in the section `data`, beside what feeds all models.
   std::vector<Key> data_keys = {};
@@ -45,6 +46,8 @@ FOURFOLD_FAMILIES(FOURFOLD_FAMILY)
 #undef FOURFOLD_FAMILY
 
 const FamilySchema& family_schema(model::Kind kind);
+/// The keys of all families, one that several have once.
+std::vector<Key> family_keys();
 /// By its word, "gpt"; none if there is no such family.
 std::optional<model::Kind> kind_named(std::string_view word);
 

@@ -29,7 +29,9 @@ constexpr const char* kind_key = "model.kind";
 class Loader {
  public:
   explicit Loader(const Sources& sources) : sources_(sources), problems_(sources.problems()) {
-    for (const Key& key : keys()) store_fallback(key, config_);
+    for (const Source& source : sources.all()) find_kind(source);
+    for (const Key& key : keys())
+      if (key.path != kind_key) store_fallback(key, config_);
     for (const Source& source : sources.all()) read(source);
   }
 
@@ -60,6 +62,22 @@ class Loader {
     YamlNode place;
     std::size_t order;  // later ones win
   };
+
+  /// The last of the texts names the family that keys are stored for which several have.
+  void find_kind(const Source& source) {
+    const YamlNode* node = &source.document.root;
+    std::string path = source.key ? source.key->text : "";
+    while (node != nullptr && path != kind_key) {
+      const auto member = std::ranges::find_if(node->members, [&](const YamlMember& inner) {
+        const std::string name = path.empty() ? inner.key.text : path + "." + inner.key.text;
+        return name == kind_key || is_inside(kind_key, name);
+      });
+      const bool is_found = member != node->members.end();
+      if (is_found) path += (path.empty() ? "" : ".") + member->key.text;
+      node = is_found ? &member->value : nullptr;
+    }
+    if (node != nullptr) store_value(*find_key(kind_key), *node, config_);  // faults: see `set`
+  }
 
   void read(const Source& source) {
     const YamlDocument& document = source.document;
@@ -133,7 +151,9 @@ class Loader {
   }
 
   void set(const YamlDocument& document, const Key& key, const YamlNode& value) {
-    if (const auto rejection = store_value(key, value, config_)) {
+    Config other;  // takes the kind, which is found already
+    Config& into = key.path == kind_key ? other : config_;
+    if (const auto rejection = store_value(key, value, into)) {
       problems_.push_back(
           document.problem_at(*rejection->where, rejection->message, rejection->hint));
       wrong_.insert(key.path);
@@ -156,6 +176,7 @@ class Loader {
     check_kinds();
     for (const Rule& rule : rules()) {
       const bool is_of_kind =
+          (rule.kinds.empty() || std::ranges::count(rule.kinds, config_.kind) > 0) &&
           std::all_of(rule.keys.begin(), rule.keys.end(),
                       [&](const std::string& key) { return applies(*find_key(key), config_); });
       if (!is_of_kind) continue;

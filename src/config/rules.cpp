@@ -15,7 +15,10 @@ namespace {
 std::vector<Rule> family_rules() {
   std::vector<Rule> all;
   for (const model::Kind kind : model::kinds)
-    std::ranges::copy(family_schema(kind).rules, std::back_inserter(all));
+    for (Rule rule : family_schema(kind).rules) {
+      rule.kinds = {kind};
+      all.push_back(std::move(rule));
+    }
   return all;
 }
 
@@ -58,6 +61,15 @@ Verdict divides(std::string_view whole_key, std::int64_t whole, std::string_view
   return Finding{format("{} = {} is not divisible by {} = {}", whole_key, whole, part_key, part),
                  format("choices that work: {} = {}; or {} = {}", part_key,
                         divisors_near(whole, part), whole_key, multiples_near(part, whole))};
+}
+
+Verdict checkpoints_fit_layers(const plan::Checkpointing& checkpointing, std::int64_t num_layers) {
+  if (checkpointing.layers <= num_layers) return std::nullopt;
+  return Finding{
+      format("memory.activation_checkpointing = every {} is more than model.num_layers = {}",
+             checkpointing.layers, num_layers),
+      format("set N to at most {}; these divide the layers evenly: {}", num_layers,
+             divisors_near(num_layers, num_layers))};
 }
 
 std::span<const Rule> rules() {

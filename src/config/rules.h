@@ -22,6 +22,8 @@ struct Rule {
       keys;  // that the rule reads; it is skipped when one of them is wrong already
   std::function<std::optional<Finding>(const Config&)> check;
   bool is_of_grid = false;  // only the grid is at fault: another one would do
+  /// The kinds of models that it is a rule of; none: of any that have its keys.
+  std::vector<model::Kind> kinds = {};
 };
 
 std::span<const Rule> rules();

@@ -175,7 +175,9 @@ std::vector<Rule> data_rules() {
   };
   for (const model::Kind kind : model::kinds) {
     const bool is_text = model::family(kind).reads == model::Reads::text;
+    const auto before = static_cast<std::ptrdiff_t>(rules.size());
     (is_text ? add_rules_of_text : add_rules_of_pictures)(rules, family_schema(kind));
+    for (auto rule = rules.begin() + before; rule != rules.end(); ++rule) rule->kinds = {kind};
   }
   return rules;
 }

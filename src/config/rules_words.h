@@ -25,6 +25,9 @@ std::string multiples_near(std::int64_t factor, std::int64_t wanted);
 Verdict divides(std::string_view whole_key, std::int64_t whole, std::string_view part_key,
                 std::int64_t part);
 
+/// Layers that are computed again together are at most all of a model.
+Verdict checkpoints_fit_layers(const plan::Checkpointing& checkpointing, std::int64_t num_layers);
+
 template <class T>
 Verdict at_most(std::string_view small_key, T small, std::string_view large_key, T large) {
   if (small <= large) return std::nullopt;

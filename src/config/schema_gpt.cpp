@@ -123,14 +123,8 @@ Verdict columns_divide_width(const Config& c) {
   return divides("model.hidden_size", c.gpt.hidden_size, "parallel.tensor.y", c.plan.grid.y);
 }
 
-Verdict checkpoints_fit_layers(const Config& c) {
-  const std::int64_t layers = c.plan.checkpointing.layers;
-  if (layers <= c.gpt.num_layers) return std::nullopt;
-  return Finding{
-      format("memory.activation_checkpointing = every {} is more than model.num_layers = {}",
-             layers, c.gpt.num_layers),
-      format("set N to at most {}; these divide the layers evenly: {}", c.gpt.num_layers,
-             divisors_near(c.gpt.num_layers, c.gpt.num_layers))};
+Verdict checkpoints_fit_gpt(const Config& c) {
+  return checkpoints_fit_layers(c.plan.checkpointing, c.gpt.num_layers);
 }
 
 /// The ffn width is the columns of the first matrix of an MLP and the rows of the second one.
@@ -187,17 +181,16 @@ std::vector<TemplateSize> gpt_sizes() {
 }  // namespace
 
 FamilySchema gpt_schema() {
-  return {
-      .keys = gpt_keys(),
-      .rules = {{{"model.hidden_size", "model.num_attention_heads"}, heads_divide_width},
-                {{"model.hidden_size", "parallel.tensor.y"}, columns_divide_width, true},
-                {{"memory.activation_checkpointing", "model.num_layers"}, checkpoints_fit_layers}},
-      .labels_key = "model.vocab_size",
-      .length_key = "model.max_position_embeddings",
-      .heads_key = "model.num_attention_heads",
-      .size_key = gpt_size_key,
-      .sizes = gpt_sizes(),
-      .usual_size = "124M"};
+  return {.keys = gpt_keys(),
+          .rules = {{{"model.hidden_size", "model.num_attention_heads"}, heads_divide_width},
+                    {{"model.hidden_size", "parallel.tensor.y"}, columns_divide_width, true},
+                    {{"memory.activation_checkpointing", "model.num_layers"}, checkpoints_fit_gpt}},
+          .labels_key = "model.vocab_size",
+          .length_key = "model.max_position_embeddings",
+          .heads_key = "model.num_attention_heads",
+          .size_key = gpt_size_key,
+          .sizes = gpt_sizes(),
+          .usual_size = "124M"};
 }
 
 }  // namespace fourfold::config

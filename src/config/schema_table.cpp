@@ -278,13 +278,6 @@ std::vector<Key> kernel_keys() {
   };
 }
 
-std::vector<Key> family_keys() {
-  std::vector<Key> all;
-  for (const model::Kind kind : model::kinds)
-    std::ranges::copy(family_schema(kind).keys, std::back_inserter(all));
-  return all;
-}
-
 std::vector<Key> all_keys() {
   std::vector<Key> result;
   for (auto make :
