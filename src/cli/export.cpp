@@ -11,7 +11,6 @@
 #include "data/tokenizer.h"
 #include "data/tokenizer_files.h"
 #include "interop/export_model.h"
-#include "model/gpt.h"
 #include "rundir/run_files.h"
 #include "rundir/trained_model.h"
 #include "screen/print.h"
@@ -40,12 +39,12 @@ std::int64_t num_parameters(const checkpoint::StoredModel& model) {
   return count;
 }
 
-/// The only family that there is a form of there.
-model::GptSpec gpt2_of(const rundir::TrainedModel& model) {
-  const model::Spec spec = model.config.model();
-  if (const auto* gpt = std::get_if<model::GptSpec>(&spec)) return *gpt;
+/// The family of Hugging Face that has such models.
+const interop::HubFamily& hub_family(const rundir::TrainedModel& model) {
+  if (const auto* family = interop::hub_family_of(model.config.model())) return *family;
   throw UserError(ExitCode::bad_config,
-                  format("--format hf writes a GPT-2, and {} is of model.kind = {}; leave it out",
+                  format("--format hf writes models that transformers has, and {} is of model.kind "
+                         "= {}; leave it out",
                          model.path, config::kind_word(model.config.kind)));
 }
 
@@ -53,7 +52,8 @@ model::GptSpec gpt2_of(const rundir::TrainedModel& model) {
 std::vector<std::string> export_hf(const ExportArguments& arguments, rundir::TrainedModel& model,
                                    const AtomicFolder& folder) {
   const auto tokenizer = data::tokenizer_from_text(model.text_tokenizer(), model.tokenizer_place);
-  interop::Gpt2Options options;
+  hub_family(model);
+  interop::HubOptions options;
   options.dtype = element_type(arguments.dtype).value_or(DType::f32);
   options.untie = arguments.untie;
   options.end_of_text = tokenizer->end_of_document().value_or(-1);
@@ -61,7 +61,7 @@ std::vector<std::string> export_hf(const ExportArguments& arguments, rundir::Tra
   options.begin_of_text = tokenizer->begin_of_text().value_or(-1);
   if (!arguments.max_shard_size.empty())
     options.max_file_bytes = parse_size(arguments.max_shard_size);
-  interop::export_gpt2(*model.parameters, gpt2_of(model), options, folder.staging());
+  interop::export_hub(*model.parameters, model.config.model(), options, folder.staging());
   return data::write_tokenizer_files(model.tokenizer, folder);
 }
 
@@ -90,18 +90,21 @@ void export_model(const ExportArguments& arguments) {
   else
     export_own(arguments, model, folder);
   folder.commit();
+  const bool is_hub = arguments.format == "hf";
+  const model::Spec spec = model.config.model();
   screen::print("%s: %s parameters of %s%s\n", arguments.output.c_str(),
                 format_count(static_cast<double>(num_parameters(*model.parameters))).c_str(),
                 model.origin.c_str(),
-                arguments.format == "hf"
-                    ? "; transformers reads them with GPT2LMHeadModel.from_pretrained"
-                    : "");
+                is_hub ? format("; transformers reads them with {}.from_pretrained",
+                                hub_family(model).class_of(spec).name)
+                             .c_str()
+                       : "");
   for (const std::string& note : notes) screen::print("note: %s\n", note.c_str());
-  if (arguments.format == "hf" && !gpt2_of(model).bias)
+  if (is_hub && interop::has_added_biases(spec))
     screen::print(
-        "%s: model.bias is false and GPT-2 has biases: they are written as zeros, which "
-        "compute the same\n",
-        arguments.output.c_str());
+        "%s: %s has biases that the model has not: they are written as zeros, which compute the "
+        "same\n",
+        arguments.output.c_str(), std::string(hub_family(model).class_of(spec).name).c_str());
 }
 
 }  // namespace fourfold::cli

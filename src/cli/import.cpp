@@ -13,9 +13,9 @@
 #include "config/config.h"
 #include "config/print.h"
 #include "data/tokenizer_files.h"
-#include "interop/import_gpt2.h"
+#include "interop/import_model.h"
 #include "job/imported_config.h"
-#include "model/gpt.h"
+#include "model/model.h"
 #include "rundir/run_files.h"
 #include "rundir/run_record.h"
 #include "screen/print.h"
@@ -23,19 +23,20 @@
 namespace fourfold::cli {
 namespace {
 
-std::int64_t num_parameters(const model::GptSpec& spec) {
+std::int64_t num_parameters(const model::Spec& spec) {
   std::int64_t count = 0;
   for (const auto& of : model::count_parameters(spec)) count += of.parameters;
   return count;
 }
 
-void say_what_now(const ImportArguments& arguments, const interop::Gpt2Folder& source,
+void say_what_now(const ImportArguments& arguments, const interop::HubFolder& source,
                   const data::FoundTokenizer& found) {
   const std::string dir = rundir::shell_quoted(arguments.output);
-  const model::GptSpec& spec = source.model.spec;
-  screen::print("%s: GPT-2 with %s parameters in %lld layer%s, %s\n", arguments.output.c_str(),
+  const model::Spec& spec = source.model.spec;
+  screen::print("%s: %s with %s parameters in %s, %s\n", arguments.output.c_str(),
+                std::string(source.model.family->title).c_str(),
                 format_count(static_cast<double>(num_parameters(spec))).c_str(),
-                static_cast<long long>(spec.num_layers), spec.num_layers == 1 ? "" : "s",
+                counted(model::num_layers(spec), "layer").c_str(),
                 found.key.empty() ? "without a tokenizer: a prompt is a list of token numbers"
                                   : format("tokenizer {}", found.key).c_str());
   for (const auto* notes : {&source.model.notes, &found.notes})
@@ -63,13 +64,14 @@ void import_model(const ImportArguments& arguments) {
         format("{} is a run of Fourfold: `generate`, `eval` and run.init_from take it as "
                "it is",
                arguments.folder));
-  interop::Gpt2Folder source = interop::open_gpt2_folder(arguments.folder);
-  const model::GptSpec& spec = source.model.spec;
-  const data::FoundTokenizer found = data::find_tokenizer(arguments.folder, spec.vocab_size);
+  interop::HubFolder source = interop::open_hub_folder(arguments.folder);
+  const model::Spec& spec = source.model.spec;
+  const data::FoundTokenizer found =
+      data::find_tokenizer(arguments.folder, model::data_facts(spec).num_labels);
   const config::Config config =
       config::load_yaml(job::imported_yaml(spec, found, arguments.output), "the imported model");
-  interop::import_gpt2(source,
-                       join_path(folder.staging(), std::string(checkpoint::single_model_file)));
+  interop::import_hub(source,
+                      join_path(folder.staging(), std::string(checkpoint::single_model_file)));
   folder.write(rundir::RunFiles::config, config::shown_yaml(config));
   folder.write(rundir::RunFiles::tokenizer, found.tokenizer->to_text() + "\n");
   for (const data::FoundTokenizer::File& file : found.files) folder.write(file.name, file.content);

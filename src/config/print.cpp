@@ -54,6 +54,21 @@ std::vector<Line> lines_of(const Config& config, Followers followers) {
 
 }  // namespace
 
+std::string model_yaml(const model::Spec& model) {
+  Config config;
+  config.set_model(model);
+  std::string text;
+  std::string_view before;
+  for (const Key& key : keys()) {
+    if (!is_inside(key.path, "model") || !applies(key, config)) continue;
+    for (const std::string& opening : opening_lines(key.path, before))
+      if (!opening.empty()) text += opening + "\n";
+    text += indent_of(key.path) + format("{}: {}\n", leaf_of(key.path), value_text(key, config));
+    before = key.path;
+  }
+  return text;
+}
+
 std::string resolved_yaml(const Config& config) {
   std::string text = "# Every setting of a run, defaults included.\n";
   for (const Line& line : lines_of(config, Followers::as_values)) text += line.text + "\n";

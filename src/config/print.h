@@ -10,6 +10,9 @@
 
 namespace fourfold::config {
 
+/// The section `model` of a model: each of its keys, explicit.
+std::string model_yaml(const model::Spec& model);
+
 /// Every key explicit, without comments. Loading it gives the same Config.
 std::string resolved_yaml(const Config& config);
 

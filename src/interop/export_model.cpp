@@ -8,7 +8,6 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "checkpoint/model_files.h"
-#include "interop/gpt2_tensors.h"
 
 namespace fourfold::interop {
 namespace {
@@ -23,12 +22,11 @@ std::string describe(ElementType dtype, const Shape& shape) {
 }
 
 /// One line for each tensor of the model that the files lack, have too many, or have otherwise.
-std::string list_differences(const StoredModel& model, const std::vector<Gpt2Tensor>& tensors) {
+std::string list_differences(const StoredModel& model, const std::vector<HubTensor>& tensors) {
   std::string lines;
   std::set<std::string_view> known;
-  for (const Gpt2Tensor& tensor : tensors) {
-    if (tensor.is_zero) continue;
-    known.insert(tensor.ours);
+  for (const HubTensor& tensor : tensors) {
+    if (tensor.is_zero || !known.insert(tensor.ours).second) continue;
     const StoredModel::Tensor* stored = model.find(tensor.ours);
     if (stored == nullptr)
       lines += format("\n  {}: missing, the configuration has {}", tensor.ours,
@@ -57,20 +55,22 @@ Bytes converted(StoredModel& model, const std::string& name, ElementType dtype) 
   return result;
 }
 
-Bytes values_of(StoredModel& model, const Gpt2Tensor& tensor, ElementType dtype) {
-  if (!tensor.is_zero) return converted(model, tensor.ours, dtype);
-  return Bytes(
-      static_cast<std::size_t>(tensor.our_shape.elements() * checkpoint::size_bytes(dtype)));
+/// Their values.
+Bytes values_of(StoredModel& model, const HubTensor& tensor, ElementType dtype) {
+  const auto element_bytes = static_cast<std::size_t>(checkpoint::size_bytes(dtype));
+  if (tensor.is_zero)
+    return Bytes(static_cast<std::size_t>(tensor.their_shape.elements()) * element_bytes);
+  return taken_out(tensor, converted(model, tensor.ours, dtype), element_bytes);
 }
 
 /// Cuts the list, in its order, where a file would become larger than allowed.
-std::vector<std::vector<Gpt2Tensor>> split_into_files(const std::vector<Gpt2Tensor>& tensors,
-                                                      std::int64_t element_bytes,
-                                                      std::int64_t max_file_bytes) {
+std::vector<std::vector<HubTensor>> split_into_files(const std::vector<HubTensor>& tensors,
+                                                     std::int64_t element_bytes,
+                                                     std::int64_t max_file_bytes) {
   std::vector<std::int64_t> sizes;
-  for (const Gpt2Tensor& tensor : tensors)
+  for (const HubTensor& tensor : tensors)
     sizes.push_back(tensor.their_shape.elements() * element_bytes);
-  std::vector<std::vector<Gpt2Tensor>> files;
+  std::vector<std::vector<HubTensor>> files;
   auto next = tensors.begin();
   for (const std::size_t end : checkpoint::ends_of_files(sizes, max_file_bytes)) {
     const auto stop = tensors.begin() + static_cast<std::ptrdiff_t>(end);
@@ -81,55 +81,53 @@ std::vector<std::vector<Gpt2Tensor>> split_into_files(const std::vector<Gpt2Tens
 }
 
 /// What a file is to hold, by the names of Hugging Face.
-std::vector<TensorInfo> infos_of(const std::vector<Gpt2Tensor>& tensors, ElementType dtype) {
+std::vector<TensorInfo> infos_of(const std::vector<HubTensor>& tensors, ElementType dtype) {
   std::vector<TensorInfo> infos;
-  for (const Gpt2Tensor& tensor : tensors)
-    infos.push_back({gpt2_full_name(tensor), dtype, tensor.their_shape});
+  for (const HubTensor& tensor : tensors)
+    infos.push_back({tensor.theirs, dtype, tensor.their_shape});
   return infos;
 }
 
-void write_file(StoredModel& model, const std::vector<Gpt2Tensor>& tensors, ElementType dtype,
+void write_file(StoredModel& model, const std::vector<HubTensor>& tensors, ElementType dtype,
                 const std::string& path) {
-  std::map<std::string, const Gpt2Tensor*> by_name;
-  for (const Gpt2Tensor& tensor : tensors) by_name[gpt2_full_name(tensor)] = &tensor;
+  std::map<std::string, const HubTensor*> by_name;
+  for (const HubTensor& tensor : tensors) by_name[tensor.theirs] = &tensor;
   Bytes bytes;
   write_safetensors(path, infos_of(tensors, dtype), checkpoint::default_metadata(),
                     [&](const TensorInfo& info) -> std::span<const std::byte> {
-                      const Gpt2Tensor& tensor = *by_name.at(info.name);
-                      bytes = values_of(model, tensor, dtype);
-                      if (tensor.is_transposed)
-                        bytes = transposed(bytes, tensor.our_shape,
-                                           static_cast<std::size_t>(size_bytes(dtype)));
+                      bytes = values_of(model, *by_name.at(info.name), dtype);
                       return bytes;
                     });
 }
 
 }  // namespace
 
-void export_gpt2(StoredModel& model, const model::GptSpec& spec, const Gpt2Options& options,
-                 const std::string& folder) {
-  std::vector<Gpt2Tensor> tensors = gpt2_tensors(spec);
+void export_hub(StoredModel& model, const model::Spec& spec, const HubOptions& options,
+                const std::string& folder) {
+  const HubFamily* family = hub_family_of(spec);
+  require(family != nullptr, "a model that is exported is of a family of Hugging Face");
+  std::vector<HubTensor> tensors = family->tensors(spec);
   const std::string differences = list_differences(model, tensors);
   if (!differences.empty())
     throw UserError(ExitCode::no_checkpoint,
                     format("{}: does not fit its configuration:{}", model.path(), differences));
-  model::GptSpec written = spec;
-  if (spec.tied_head && options.untie) {
-    written.tied_head = false;
-    tensors.push_back({"wte.weight", tensors[0].our_shape, std::string(gpt2_head),
-                       tensors[0].their_shape, false});
+  model::Spec written = spec;
+  if (has_tied_head(spec) && options.untie) {
+    written = untied(written);
+    tensors.push_back(tensors[0]);
+    tensors.back().theirs = hub_head;
   }
+  const Json config =
+      family->config(written, {options.dtype, options.end_of_text, options.begin_of_text});
   const auto files =
       split_into_files(tensors, checkpoint::size_bytes(options.dtype), options.max_file_bytes);
   std::vector<checkpoint::ListedFile> listed;
-  for (const std::vector<Gpt2Tensor>& file : files) {
+  for (const std::vector<HubTensor>& file : files) {
     listed.push_back(
         {checkpoint::model_file_name(listed.size(), files.size()), infos_of(file, options.dtype)});
     write_file(model, file, options.dtype, join_path(folder, listed.back().name));
   }
   if (files.size() > 1) checkpoint::write_model_index(folder, listed);
-  const Json config =
-      gpt2_config(written, {options.dtype, options.end_of_text, options.begin_of_text});
   write_file_atomic(join_path(folder, "config.json"), config.dump() + "\n");
   Json generation = Json::object();
   for (const char* key : {"bos_token_id", "eos_token_id"}) generation.set(key, *config.find(key));

@@ -5,22 +5,14 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "config/print.h"
+#include "model/model.h"
 
 namespace fourfold::job {
 namespace {
 
 /// In the place of a text that only the user knows.
 constexpr const char* no_text_yet = "TEXT-TO-TRAIN-ON.txt";
-
-std::string model_yaml(const model::GptSpec& spec) {
-  return format(
-      "model:\n  num_layers: {}\n  num_attention_heads: {}\n  hidden_size: {}\n  ffn_hidden_size: "
-      "{}\n  max_position_embeddings: {}\n  vocab_size: {}\n  dropout: {}\n  bias: true\n  "
-      "tied_head: {}\n  layer_norm_epsilon: {}\n  init_stddev: {}\n",
-      spec.num_layers, spec.num_attention_heads, spec.hidden_size, spec.ffn_hidden_size,
-      spec.max_position_embeddings, spec.vocab_size, spec.dropout, spec.tied_head,
-      spec.layer_norm_epsilon, spec.init_stddev);
-}
 
 std::string data_yaml(const data::FoundTokenizer& found, const std::string& run_dir,
                       std::int64_t length) {
@@ -37,11 +29,11 @@ std::string data_yaml(const data::FoundTokenizer& found, const std::string& run_
 
 }  // namespace
 
-std::string imported_yaml(const model::GptSpec& spec, const data::FoundTokenizer& found,
+std::string imported_yaml(const model::Spec& spec, const data::FoundTokenizer& found,
                           const std::string& run_dir) {
   const std::string name = std::filesystem::path(absolute_path(run_dir)).filename().string();
   return format("run:\n  name: {}\n  dir: {}\n", json_quoted(name), json_quoted(run_dir)) +
-         model_yaml(spec) + data_yaml(found, run_dir, spec.max_position_embeddings);
+         config::model_yaml(spec) + data_yaml(found, run_dir, model::longest_text(spec));
 }
 
 }  // namespace fourfold::job

@@ -11,9 +11,8 @@
 #include "checkpoint/safetensors.h"
 #include "config/schema.h"
 #include "interop/export_model.h"
-#include "interop/gpt2_config.h"
-#include "interop/gpt2_tensors.h"
-#include "interop/import_gpt2.h"
+#include "interop/gpt2.h"
+#include "interop/import_model.h"
 #include "model/gpt.h"
 #include "unit/checkpoint/temporary_folder.h"
 #include "unit/data/expect_error.h"
@@ -22,6 +21,16 @@ namespace fourfold::interop {
 namespace {
 
 using checkpoint::ElementType;
+
+std::vector<HubTensor> gpt2_tensors(const model::GptSpec& spec) {
+  return gpt2_family().tensors(spec);
+}
+Json gpt2_config(const model::GptSpec& spec, const HubExtras& extras) {
+  return gpt2_family().config(spec, extras);
+}
+model::GptSpec gpt_of(const HubModel& model) {
+  return std::get<model::GptSpec>(model.spec);
+}
 
 model::GptSpec small_gpt() {
   return {.num_layers = 2,
@@ -37,7 +46,7 @@ class CountedModel {
  public:
   explicit CountedModel(const model::GptSpec& spec, ElementType dtype = DType::f32) {
     double next = 1;
-    for (const Gpt2Tensor& tensor : gpt2_tensors(spec)) {
+    for (const HubTensor& tensor : gpt2_tensors(spec)) {
       if (tensor.is_zero) continue;
       std::vector<float> values(static_cast<std::size_t>(tensor.our_shape.elements()));
       for (float& value : values) value = static_cast<float>(next++);
@@ -66,7 +75,7 @@ TEST(Gpt2Tensors, they_are_all_parameters_of_the_model) {
     std::int64_t expected = 0, ours = 0, theirs = 0;
     for (const auto& part : model::count_parameters(spec)) expected += part.parameters;
     std::set<std::string> names;
-    for (const Gpt2Tensor& tensor : gpt2_tensors(spec)) {
+    for (const HubTensor& tensor : gpt2_tensors(spec)) {
       ours += tensor.our_shape.elements();
       theirs += tensor.their_shape.elements();
       names.insert(tensor.theirs);
@@ -81,8 +90,8 @@ TEST(Gpt2Tensors, they_are_all_parameters_of_the_model) {
 // Shapes of transformers' GPT2LMHeadModel.
 TEST(Gpt2Tensors, shapes_are_those_of_conv1d) {
   std::map<std::string, Shape> shapes;
-  for (const Gpt2Tensor& tensor : gpt2_tensors(small_gpt()))
-    shapes[gpt2_full_name(tensor)] = tensor.their_shape;
+  for (const HubTensor& tensor : gpt2_tensors(small_gpt()))
+    shapes[tensor.theirs] = tensor.their_shape;
   EXPECT_EQ(shapes.at("transformer.wte.weight"), (Shape{7, 6}));
   EXPECT_EQ(shapes.at("transformer.wpe.weight"), (Shape{5, 6}));
   EXPECT_EQ(shapes.at("transformer.h.1.attn.c_attn.weight"), (Shape{6, 18}));
@@ -96,10 +105,10 @@ TEST(Gpt2Tensors, shapes_are_those_of_conv1d) {
 
 TEST(Gpt2Tensors, masks_are_told_from_parameters) {
   for (const char* mask : {"h.0.attn.bias", "transformer.h.11.attn.masked_bias"})
-    EXPECT_TRUE(is_mask(mask)) << mask;
+    EXPECT_TRUE(gpt2_family().is_left_aside(without_prefix(gpt2_family(), mask))) << mask;
   for (const char* other : {"h.0.attn.c_attn.bias", "h.x.attn.bias", "attn.bias", "h.0.ln_1.bias",
                             "h..attn.bias", "wte.weight", "h.0"})
-    EXPECT_FALSE(is_mask(other)) << other;
+    EXPECT_FALSE(gpt2_family().is_left_aside(without_prefix(gpt2_family(), other))) << other;
 }
 
 TEST(Gpt2Config, a_configuration_reads_back) {
@@ -109,8 +118,8 @@ TEST(Gpt2Config, a_configuration_reads_back) {
   spec.init_stddev = 0.01;
   for (const bool tied : {true, false}) {
     spec.tied_head = tied;
-    const ImportedGpt2 read = parse_gpt2_config(gpt2_config(spec, {}).dump(), "config.json");
-    EXPECT_EQ(read.spec, spec);
+    const HubModel read = parse_hub_config(gpt2_config(spec, {}).dump(), "config.json");
+    EXPECT_EQ(gpt_of(read), spec);
     EXPECT_TRUE(read.notes.empty());
   }
 }
@@ -125,7 +134,7 @@ TEST(Gpt2Config, the_beginning_and_the_end_of_a_text_are_written_apart) {
 }
 
 TEST(Gpt2Config, what_is_left_out_has_the_values_of_transformers) {
-  const auto [spec, notes] = parse_gpt2_config(R"({"model_type":"gpt2"})", "config.json");
+  const model::GptSpec spec = gpt_of(parse_hub_config(R"({"model_type":"gpt2"})", "config.json"));
   EXPECT_EQ(spec.num_layers, 12);
   EXPECT_EQ(spec.hidden_size, 768);
   EXPECT_EQ(spec.ffn_hidden_size, 3072);
@@ -134,20 +143,20 @@ TEST(Gpt2Config, what_is_left_out_has_the_values_of_transformers) {
   EXPECT_EQ(spec.dropout, 0.1);
   EXPECT_TRUE(spec.tied_head);
   // The other names of the same keys, and null for the default.
-  const auto other = parse_gpt2_config(
+  const model::GptSpec other = gpt_of(parse_hub_config(
       R"({"architectures":["GPT2LMHeadModel"],"hidden_size":64,"num_hidden_layers":3,
           "num_attention_heads":4,"max_position_embeddings":32,"n_inner":null})",
-      "config.json");
-  EXPECT_EQ(other.spec.hidden_size, 64);
-  EXPECT_EQ(other.spec.num_layers, 3);
-  EXPECT_EQ(other.spec.num_attention_heads, 4);
-  EXPECT_EQ(other.spec.max_position_embeddings, 32);
-  EXPECT_EQ(other.spec.ffn_hidden_size, 256);
+      "config.json"));
+  EXPECT_EQ(other.hidden_size, 64);
+  EXPECT_EQ(other.num_layers, 3);
+  EXPECT_EQ(other.num_attention_heads, 4);
+  EXPECT_EQ(other.max_position_embeddings, 32);
+  EXPECT_EQ(other.ffn_hidden_size, 256);
 }
 
 TEST(Gpt2Config, rates_of_dropout_that_differ_are_noted) {
-  const auto read = parse_gpt2_config(R"({"model_type":"gpt2","attn_pdrop":0})", "config.json");
-  EXPECT_EQ(read.spec.dropout, 0.1);
+  const auto read = parse_hub_config(R"({"model_type":"gpt2","attn_pdrop":0})", "config.json");
+  EXPECT_EQ(gpt_of(read).dropout, 0.1);
   ASSERT_EQ(read.notes.size(), 1U);
   EXPECT_NE(read.notes[0].find("attn_pdrop = 0"), std::string::npos);
 }
@@ -157,7 +166,7 @@ TEST(Gpt2Config, what_is_not_gpt2_is_refused_with_its_key) {
     std::string members, expected;
   };
   for (const Case& c : std::vector<Case>{
-           {R"("model_type":"llama")", "model_type = \"llama\""},
+           {R"("model_type":"gpt3")", "model_type = \"gpt3\""},
            {R"("vocab_size":3)", "model_type = null"},
            {R"("model_type":"gpt2","activation_function":"relu")", "activation_function"},
            {R"("model_type":"gpt2","scale_attn_weights":false)", "scale_attn_weights = false"},
@@ -175,7 +184,7 @@ TEST(Gpt2Config, what_is_not_gpt2_is_refused_with_its_key) {
            {R"("model_type":"gpt2","resid_pdrop":1)", "resid_pdrop = 1"},
            {R"("model_type":"gpt2","tie_word_embeddings":"yes")", "tie_word_embeddings"}}) {
     const std::string message = user_error(
-        ExitCode::no_checkpoint, [&] { parse_gpt2_config("{" + c.members + "}", "config.json"); });
+        ExitCode::no_checkpoint, [&] { parse_hub_config("{" + c.members + "}", "config.json"); });
     EXPECT_EQ(message.find("config.json: "), 0U) << message;
     EXPECT_NE(message.find(c.expected), std::string::npos) << message;
     EXPECT_EQ(message.find('\n'), std::string::npos) << message;
@@ -184,7 +193,7 @@ TEST(Gpt2Config, what_is_not_gpt2_is_refused_with_its_key) {
 
 TEST(Gpt2Config, all_problems_are_told_together) {
   const std::string message = user_error(ExitCode::no_checkpoint, [] {
-    parse_gpt2_config(R"({"model_type":"gpt2","n_layer":0,"scale_attn_weights":false})", "c");
+    parse_hub_config(R"({"model_type":"gpt2","n_layer":0,"scale_attn_weights":false})", "c");
   });
   expect_words(message, {"c: n_layer = 0", "\nc: scale_attn_weights = false"});
 }
@@ -211,15 +220,15 @@ TEST(Gpt2Files, an_export_imports_with_the_same_bits) {
       const std::string out = folder.file(format("hf-{}-{}", tied, max_file_bytes));
       make_directories(out);
       const auto stored = counted.stored(folder.file("ours"));
-      export_gpt2(*stored, spec, {.untie = tied, .max_file_bytes = max_file_bytes}, out);
+      export_hub(*stored, spec, {.untie = tied, .max_file_bytes = max_file_bytes}, out);
       EXPECT_EQ(file_exists(out + "/model.safetensors.index.json"), max_file_bytes != INT64_MAX);
-      Gpt2Folder imported = open_gpt2_folder(out);
+      HubFolder imported = open_hub_folder(out);
       model::GptSpec expected = spec;
       expected.tied_head = false;  // --untie
-      EXPECT_EQ(imported.model.spec, expected);
-      import_gpt2(imported, folder.file("back"));
+      EXPECT_EQ(gpt_of(imported.model), expected);
+      import_hub(imported, folder.file("back"));
       const auto back = checkpoint::open_model_file(folder.file("back"));
-      for (const Gpt2Tensor& tensor : gpt2_tensors(spec))
+      for (const HubTensor& tensor : gpt2_tensors(spec))
         EXPECT_EQ(back->read(*back->find(tensor.ours)), counted.bytes(tensor.ours)) << tensor.ours;
     }
 }
@@ -229,7 +238,7 @@ TEST(Gpt2Files, fewer_bits_are_rounded_and_what_they_cannot_hold_is_refused) {
   CountedModel counted(small_gpt());
   make_directories(folder.file("half"));
   auto stored = counted.stored(folder.file("ours"));
-  export_gpt2(*stored, small_gpt(), {.dtype = ElementType::Kind::f16}, folder.file("half"));
+  export_hub(*stored, small_gpt(), {.dtype = ElementType::Kind::f16}, folder.file("half"));
   const auto half = checkpoint::open_model_file(folder.file("half/model.safetensors"));
   EXPECT_EQ(half->find("transformer.wte.weight")->dtype, ElementType(ElementType::Kind::f16));
   const auto bytes = half->read(*half->find("transformer.wte.weight"));
@@ -241,7 +250,7 @@ TEST(Gpt2Files, fewer_bits_are_rounded_and_what_they_cannot_hold_is_refused) {
   counted.views()[0].bytes = std::as_bytes(std::span(large));
   stored = counted.stored(folder.file("large"));
   const std::string message = user_error(ExitCode::bad_config, [&] {
-    export_gpt2(*stored, small_gpt(), {.dtype = ElementType::Kind::f16}, folder.file("half"));
+    export_hub(*stored, small_gpt(), {.dtype = ElementType::Kind::f16}, folder.file("half"));
   });
   expect_words(message, {"wte.weight: 42 of its values are too large for F16", "--dtype bf16"});
 }
@@ -252,13 +261,13 @@ TEST(Gpt2Files, biases_that_a_model_has_not_are_zeros) {
   spec.bias = false;
   const CountedModel counted(spec);
   make_directories(folder.file("hf"));
-  export_gpt2(*counted.stored(folder.file("ours")), spec, {}, folder.file("hf"));
-  Gpt2Folder imported = open_gpt2_folder(folder.file("hf"));
-  EXPECT_EQ(imported.model.spec, small_gpt());
-  import_gpt2(imported, folder.file("back"));
+  export_hub(*counted.stored(folder.file("ours")), spec, {}, folder.file("hf"));
+  HubFolder imported = open_hub_folder(folder.file("hf"));
+  EXPECT_EQ(gpt_of(imported.model), small_gpt());
+  import_hub(imported, folder.file("back"));
   const auto back = checkpoint::open_model_file(folder.file("back"));
   int zeros = 0;
-  for (const Gpt2Tensor& tensor : gpt2_tensors(spec)) {
+  for (const HubTensor& tensor : gpt2_tensors(spec)) {
     const std::vector<std::byte> bytes = back->read(*back->find(tensor.ours));
     EXPECT_EQ(tensor.is_zero, tensor.ours.ends_with(".bias"));
     if (tensor.is_zero)
@@ -270,8 +279,8 @@ TEST(Gpt2Files, biases_that_a_model_has_not_are_zeros) {
   EXPECT_EQ(zeros, 6 * 2 + 1);
   // A bias that is there after all does not fit the configuration.
   const auto biased = CountedModel(small_gpt()).stored(folder.file("biased"));
-  const std::string message = user_error(
-      ExitCode::no_checkpoint, [&] { export_gpt2(*biased, spec, {}, folder.file("hf")); });
+  const std::string message = user_error(ExitCode::no_checkpoint,
+                                         [&] { export_hub(*biased, spec, {}, folder.file("hf")); });
   expect_words(message, {"ln_f.bias", "none of this name"});
 }
 
@@ -289,13 +298,13 @@ class Gpt2Import : public testing::Test {
     std::vector<checkpoint::TensorView> views;
     const auto tensors = gpt2_tensors(small_gpt());
     for (std::size_t i = 0; i < tensors.size(); ++i)
-      views.push_back({gpt2_full_name(tensors[i]), DType::f32, tensors[i].their_shape,
-                       counted.views()[i].bytes});
+      views.push_back(
+          {tensors[i].theirs, DType::f32, tensors[i].their_shape, counted.views()[i].bytes});
     change(views);
     checkpoint::write_safetensors(dir() + "/model.safetensors", views);
   }
   std::string error() {
-    return user_error(ExitCode::no_checkpoint, [&] { open_gpt2_folder(dir()); });
+    return user_error(ExitCode::no_checkpoint, [&] { open_hub_folder(dir()); });
   }
 
   TemporaryFolder folder_;
@@ -304,14 +313,14 @@ class Gpt2Import : public testing::Test {
 TEST_F(Gpt2Import, names_may_lack_the_prefix_and_masks_are_left_aside) {
   const std::vector<float> mask(25, 1);
   write([&](auto& views) {
-    for (auto& view : views) view.name = without_prefix(view.name);
+    for (auto& view : views) view.name = without_prefix(gpt2_family(), view.name);
     views.push_back(
         {"h.0.attn.bias", DType::f32, Shape{1, 1, 5, 5}, std::as_bytes(std::span(mask))});
     views.push_back(
         {"h.1.attn.masked_bias", DType::f32, Shape{}, std::as_bytes(std::span(mask)).first(4)});
   });
-  Gpt2Folder folder = open_gpt2_folder(dir());
-  import_gpt2(folder, folder_.file("ours"));
+  HubFolder folder = open_hub_folder(dir());
+  import_hub(folder, folder_.file("ours"));
   const auto ours = checkpoint::open_model_file(folder_.file("ours"));
   EXPECT_EQ(ours->tensors().size(), gpt2_tensors(small_gpt()).size());
   EXPECT_EQ(ours->read(*ours->find("blocks.1.attn.qkv.weight")),
@@ -335,7 +344,7 @@ TEST_F(Gpt2Import, a_tied_head_may_be_there_if_it_is_the_embedding) {
   write([](auto& views) {
     views.push_back({"lm_head.weight", DType::f32, Shape{7, 6}, views[0].bytes});
   });
-  EXPECT_TRUE(open_gpt2_folder(dir()).model.spec.tied_head);
+  EXPECT_TRUE(gpt_of(open_hub_folder(dir()).model).tied_head);
   const std::vector<float> other(42, 3);
   write([&](auto& views) {
     views.push_back({"lm_head.weight", DType::f32, Shape{7, 6}, std::as_bytes(std::span(other))});

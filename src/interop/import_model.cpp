@@ -1,4 +1,4 @@
-#include "interop/import_gpt2.h"
+#include "interop/import_model.h"
 
 #include <algorithm>
 #include <map>
@@ -10,7 +10,6 @@
 #include "base/format.h"
 #include "base/small_file.h"
 #include "checkpoint/model_files.h"
-#include "interop/gpt2_tensors.h"
 
 namespace fourfold::interop {
 namespace {
@@ -39,35 +38,37 @@ std::unique_ptr<StoredModel> open_tensors(const std::string& folder) {
 }
 
 /// The tensor of a file, with or without the prefix.
-const StoredModel::Tensor* find(const StoredModel& model, const Gpt2Tensor& tensor) {
-  const StoredModel::Tensor* found = model.find(gpt2_full_name(tensor));
-  return found != nullptr ? found : model.find(tensor.theirs);
+const StoredModel::Tensor* find(const StoredModel& files, const HubFamily& family,
+                                const HubTensor& tensor) {
+  const StoredModel::Tensor* found = files.find(tensor.theirs);
+  return found != nullptr ? found : files.find(without_prefix(family, tensor.theirs));
 }
 
 /// A head beside an embedding that it is tied to may be there, if it is the same.
-void check_tied_head(StoredModel& model, const model::GptSpec& spec) {
-  const StoredModel::Tensor* head = model.find(gpt2_head);
-  if (!spec.tied_head || head == nullptr) return;
-  const StoredModel::Tensor* embedding = find(model, gpt2_tensors(spec).front());
+void check_tied_head(StoredModel& files, const HubModel& model) {
+  const StoredModel::Tensor* head = files.find(hub_head);
+  if (!has_tied_head(model.spec) || head == nullptr) return;
+  const HubTensor first = model.family->tensors(model.spec).front();
+  const StoredModel::Tensor* embedding = find(files, *model.family, first);
   if (embedding == nullptr) return;  // said with what else is missing
   if (head->dtype != embedding->dtype || head->shape != embedding->shape ||
-      model.read(*head) != model.read(*embedding))
-    fail(model.path(), format("{} is not wte.weight, but the head is tied (tie_word_embeddings); "
-                              "set tie_word_embeddings to false in config.json",
-                              gpt2_head));
+      files.read(*head) != files.read(*embedding))
+    fail(files.path(), format("{} is not {}, but the head is tied (tie_word_embeddings); set "
+                              "tie_word_embeddings to false in config.json",
+                              hub_head, without_prefix(*model.family, first.theirs)));
 }
 
 /// One line for each tensor that is missing, too many or of another shape.
-std::string list_differences(const StoredModel& model, const model::GptSpec& spec) {
+std::string list_differences(const StoredModel& files, const HubModel& model) {
   std::string lines;
   std::set<std::string_view> known;
-  if (spec.tied_head) known.insert(gpt2_head);
-  const auto tensors = gpt2_tensors(spec);
-  for (const Gpt2Tensor& tensor : tensors) {
+  if (has_tied_head(model.spec)) known.insert(hub_head);
+  const auto tensors = model.family->tensors(model.spec);
+  for (const HubTensor& tensor : tensors) {
     const std::string expected = to_string(tensor.their_shape);
-    const StoredModel::Tensor* stored = find(model, tensor);
+    const StoredModel::Tensor* stored = find(files, *model.family, tensor);
     if (stored == nullptr) {
-      lines += format("\n  {}: missing, config.json asks for {}", gpt2_full_name(tensor), expected);
+      lines += format("\n  {}: missing, config.json asks for {}", tensor.theirs, expected);
       continue;
     }
     known.insert(stored->name);
@@ -78,47 +79,51 @@ std::string list_differences(const StoredModel& model, const model::GptSpec& spe
       lines += format("\n  {}: holds {}, expected F32, F16, BF16 or F64", Json(stored->name).dump(),
                       safetensors_name(stored->dtype));
   }
-  for (const StoredModel::Tensor& stored : model.tensors())
-    if (!known.contains(stored.name) && !is_mask(stored.name))
-      lines += format("\n  {}: {}, a GPT-2 has none of this name", Json(stored.name).dump(),
-                      to_string(stored.shape));
+  for (const StoredModel::Tensor& stored : files.tensors())
+    if (!known.contains(stored.name) &&
+        !model.family->is_left_aside(without_prefix(*model.family, stored.name)))
+      lines += format("\n  {}: {}, a {} has none of this name", Json(stored.name).dump(),
+                      to_string(stored.shape), model.family->title);
   return lines;
 }
 
 }  // namespace
 
-Gpt2Folder open_gpt2_folder(const std::string& folder) {
+HubFolder open_hub_folder(const std::string& folder) {
   constexpr std::size_t most_bytes = std::size_t{1} << 20;
   const std::string config = join_path(folder, "config.json");
   if (!file_exists(folder))
     fail(folder, "there is no such folder; expected one with a model of Hugging Face");
-  Gpt2Folder result;
-  result.model = parse_gpt2_config(read_text(config, most_bytes), config);
+  HubFolder result;
+  result.model = parse_hub_config(read_text(config, most_bytes), config);
   result.tensors = open_tensors(folder);
-  const std::string differences = list_differences(*result.tensors, result.model.spec);
+  const std::string differences = list_differences(*result.tensors, result.model);
   if (!differences.empty())
     fail(result.tensors->path(), format("does not fit {}:{}", config, differences));
-  check_tied_head(*result.tensors, result.model.spec);
+  check_tied_head(*result.tensors, result.model);
   return result;
 }
 
-void import_gpt2(Gpt2Folder& folder, const std::string& path) {
-  std::map<std::string, const Gpt2Tensor*> by_name;
-  const auto tensors = gpt2_tensors(folder.model.spec);
+void import_hub(HubFolder& folder, const std::string& path) {
+  std::map<std::string, std::vector<const HubTensor*>> by_name;
+  const auto tensors = folder.model.family->tensors(folder.model.spec);
   std::vector<TensorInfo> infos;
-  for (const Gpt2Tensor& tensor : tensors) {
-    infos.push_back({tensor.ours, DType::f32, tensor.our_shape});
-    by_name[tensor.ours] = &tensor;
+  for (const HubTensor& tensor : tensors) {
+    auto& all = by_name[tensor.ours];
+    if (all.empty()) infos.push_back({tensor.ours, DType::f32, tensor.our_shape});
+    all.push_back(&tensor);
   }
-  std::vector<std::byte> bytes;
+  std::vector<std::byte> bytes, theirs;
   write_safetensors(
       path, std::move(infos), checkpoint::default_metadata(),
       [&](const TensorInfo& info) -> std::span<const std::byte> {
-        const Gpt2Tensor& tensor = *by_name.at(info.name);
-        const StoredModel::Tensor& stored = *find(*folder.tensors, tensor);
-        bytes.resize(static_cast<std::size_t>(tensor.our_shape.elements()) * sizeof(float));
-        convert_elements(folder.tensors->read(stored), stored.dtype, bytes, DType::f32);
-        if (tensor.is_transposed) bytes = transposed(bytes, tensor.their_shape, sizeof(float));
+        bytes.resize(static_cast<std::size_t>(info.shape.elements()) * sizeof(float));
+        for (const HubTensor* tensor : by_name.at(info.name)) {
+          const StoredModel::Tensor& stored = *find(*folder.tensors, *folder.model.family, *tensor);
+          theirs.resize(static_cast<std::size_t>(tensor->their_shape.elements()) * sizeof(float));
+          convert_elements(folder.tensors->read(stored), stored.dtype, theirs, DType::f32);
+          put_in(*tensor, std::move(theirs), bytes, sizeof(float));
+        }
         return bytes;
       });
 }
