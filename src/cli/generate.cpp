@@ -37,6 +37,7 @@ std::string read_prompt(const std::string& path) {
 
 generate::SampleSpec sample_spec(const GenerateArguments& arguments, const config::Config& config) {
   generate::SampleSpec spec = config.sample_spec();
+  spec.capacity = 0;  // what the program for the text has
   if (arguments.prompt) spec.prompt = *arguments.prompt;
   if (!arguments.prompt_file.empty()) spec.prompt = read_prompt(arguments.prompt_file);
   if (arguments.tokens) spec.tokens = *arguments.tokens;
@@ -108,9 +109,13 @@ void write_texts(const GenerateArguments& arguments, const rundir::TrainedModel&
       spec, *tokenizer, model::longest_text(model.config.model()),
       is_given ? "the prompt" : "sample.prompt of the run (give another with --prompt)");
   if (cut) screen::tell(*cut);
-  const job::Job job = job::prepare(
-      job::settle(config::for_writing(model.config, {arguments.threads, arguments.device}), {}),
-      {.graphs = job::Graphs::generation});
+  const auto tokens =
+      static_cast<std::int64_t>(tokenizer->encode(spec.prompt, "the prompt").size());
+  const job::Job job =
+      job::prepare(job::settle(config::for_text(model.config, {arguments.threads, arguments.device},
+                                                1 + tokens + spec.tokens),
+                               {}),
+                   {.graphs = job::Graphs::generation});
   job::require_device(job.device);
   job::check_memory(job);
 

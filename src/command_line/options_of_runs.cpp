@@ -163,9 +163,10 @@ void add_export(CLI::App& app, Commands& commands) {
   ExportArguments& arguments = commands.export_model;
   sub->add_option("RUN", arguments.run_dir, "A run directory, or one checkpoint")->required();
   sub->add_option("-o,--output", arguments.output, "A new folder")->required();
-  sub->add_option("--format", arguments.format,
-                  "hf: for GPT2LMHeadModel of transformers; safetensors: one file with our names, "
-                  "and what `generate` needs")
+  sub->add_option(
+         "--format", arguments.format,
+         "hf: for transformers, a GPT2LMHeadModel or a LlamaForCausalLM and its like; safetensors: "
+         "one file with our names, and what `generate` needs")
       ->check(one_of({"hf", "safetensors"}))
       ->capture_default_str();
   sub->add_option("--step", arguments.step,
@@ -185,10 +186,12 @@ void add_export(CLI::App& app, Commands& commands) {
 
 void add_import(CLI::App& app, Commands& commands) {
   auto* sub =
-      app.add_subcommand("import", "Turn a GPT-2 of Hugging Face into a model that Fourfold uses");
+      app.add_subcommand("import", "Turn a model of Hugging Face into one that Fourfold uses");
   ImportArguments& arguments = commands.import_model;
-  sub->add_option("DIR", arguments.folder,
-                  "A folder with config.json and model.safetensors of a GPT-2")
+  sub->add_option(
+         "DIR", arguments.folder,
+         "A folder with config.json and model.safetensors of a GPT-2, Llama, Mistral, Qwen2 or "
+         "Qwen3")
       ->required();
   sub->add_option("-o,--output", arguments.output,
                   "A new folder, for `generate` and for run.init_from")

@@ -57,7 +57,7 @@ train::TrainSpec Config::train_spec() const {
 generate::SampleSpec Config::sample_spec() const {
   generate::SampleSpec spec = sample;
   spec.seed = seed;
-  spec.capacity = model::longest_text(model());
+  spec.capacity = model::longest_text(model::with_longest_text(model(), data.seq_length));
   return spec;
 }
 

@@ -44,9 +44,11 @@ constexpr std::string_view accumulation =
                                "it stands at the top of a file, outside all sections: "
                                "'extends: base.yaml'";
 constexpr std::string_view
-    learned = "positions are learned, a vector for each; there are no others here",
-    own_heads = "every head has keys and values of its own; leave it out",
-    layer_norms = "norms are layer norms, and there are no others here",
+    positions =
+        "a model of kind gpt learns its positions, one of kind llama turns heads by them: set "
+        "model.kind",
+    groups = "model.num_key_value_heads of a model of kind llama says how many groups there are",
+    norms = "a model of kind gpt has layer norms, one of kind llama RMS norms: set model.kind",
     no_experts = "there are no experts here; leave it out",
     no_adapters = "there is no low-rank adaptation here: all weights are trained",
     tiled = "attention never stores its scores, whatever is set; leave it out",
@@ -57,26 +59,18 @@ constexpr std::string_view
         "metrics.jsonl in the run's folder has every step, and log.tensorboard writes "
         "event files",
     saves = "checkpoint.interval_steps and checkpoint.interval_minutes say when; leave it out",
-    gelu = "the MLP has GELU, and there is no other here; leave it out";
+    activations =
+        "the MLP of a model of kind gpt has GELU, that of kind llama SwiGLU: set model.kind";
 constexpr auto absent = std::to_array<Absent>({
-    {"rope", learned},
-    {"rope_theta", learned},
-    {"rope_scaling", learned},
-    {"rotary_base", learned},
-    {"rotary_percent", learned},
-    {"use_rotary_position_embeddings", learned},
-    {"position_embedding_type", learned},
-    {"alibi", learned},
-    {"num_key_value_heads", own_heads},
-    {"num_kv_heads", own_heads},
-    {"n_kv_heads", own_heads},
-    {"n_kv_head", own_heads},
-    {"num_query_groups", own_heads},
-    {"group_query_attention", own_heads},
-    {"normalization", layer_norms},
-    {"norm_type", layer_norms},
-    {"rms_norm", layer_norms},
-    {"rms_norm_eps", layer_norms},
+    {"rotary_percent", positions},
+    {"use_rotary_position_embeddings", positions},
+    {"position_embedding_type", positions},
+    {"alibi", positions},
+
+    {"group_query_attention", groups},
+    {"normalization", norms},
+    {"norm_type", norms},
+    {"rms_norm", norms},
     {"num_experts", no_experts},
     {"moe", no_experts},
     {"lora", no_adapters},
@@ -128,9 +122,9 @@ constexpr auto absent = std::to_array<Absent>({
     {"max_epochs", tokens},
     {"train_samples", tokens},
     {"warmup_ratio", "lr_schedule.warmup_steps counts steps"},
-    {"swiglu", gelu},
-    {"activation", gelu},
-    {"activation_function", gelu},
+    {"swiglu", activations},
+    {"activation", activations},
+    {"activation_function", activations},
     {"disable_bias_linear", "model.bias: false has no biases"},
     {"scale_attn_weights", "attention scores are always divided by the root of the head's width"},
     {"num_workers", "data are read beside the steps; leave it out"},

@@ -46,6 +46,13 @@ Config for_writing(const Config& trained, const Server& server) {
   return config;
 }
 
+Config for_text(const Config& trained, const Server& server, std::int64_t tokens) {
+  Config config = for_writing(trained, server);
+  config.set_model(model::with_longest_text(config.model(), tokens));
+  config.data.seq_length = std::min(config.data.seq_length, model::longest_text(config.model()));
+  return config;
+}
+
 Config for_pictures(const Config& trained, const Server& server, std::int64_t count,
                     const Sampling& sampling) {
   Config config =

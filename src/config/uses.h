@@ -22,6 +22,10 @@ struct Server {
 /// For writing text.
 Config for_writing(const Config& trained, const Server& server);
 
+/// For writing one text of so many tokens, the prompt among them: where positions are computed, no
+/// more are kept.
+Config for_text(const Config& trained, const Server& server, std::int64_t tokens);
+
 /// How pictures are made; what is open is as the run has it.
 struct Sampling {
   std::optional<std::int64_t> steps;  // 0: all times of noise

@@ -180,6 +180,10 @@ void gradient(const op::Add&, Pullback& p) {
 }
 
 // The branch goes on in the type of the computation.
+// As of add_positions: what is widened may get a gradient that is wide.
+void gradient(const op::Widen&, Pullback& p) {
+  p.pass(0, p.output_gradient());
+}
 void gradient(const op::AddRounded&, Pullback& p) {
   p.pass(0, p.output_gradient());
   p.give(1, op::Cast{}, {p.output_gradient()});

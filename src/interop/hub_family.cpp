@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "base/text.h"
 #include "interop/gpt2.h"
+#include "interop/llama.h"
 
 namespace fourfold::interop {
 namespace {
@@ -14,8 +15,8 @@ namespace {
 using checkpoint::ElementType;
 
 /// All families, in the order in which they are looked for.
-const std::array<const HubFamily*, 1>& hub_families() {
-  static const std::array<const HubFamily*, 1> all = {&gpt2_family()};
+const std::array<const HubFamily*, 2>& hub_families() {
+  static const std::array<const HubFamily*, 2> all = {&gpt2_family(), &llama_family()};
   return all;
 }
 

@@ -22,8 +22,13 @@ graph::ModelGraphs build_with(decltype(model::build_serial)& build, const config
   const plan::Batching b = std::get<plan::Batching>(plan::solve_batching(settled.plan()));
   const data::DataSpec data = settled.data();
   const bool writes = which != Graphs::of_run || settled.sample().tokens > 0;
+  // A sample of a run looks at as many tokens as one of the training, so that its cache is no
+  // larger.
+  const model::Spec spec = which == Graphs::of_run
+                               ? model::with_longest_text(settled.model(), b.length)
+                               : settled.model();
   graph::ModelGraphs model =
-      build(settled.model(),
+      build(spec,
             {b.samples(), b.length, b.global_batch, data.mask_documents, data.restart_positions,
              b.chunks},
             settled.optimizer(), writes ? model::Writes::samples : model::Writes::nothing);

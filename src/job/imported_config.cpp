@@ -1,5 +1,6 @@
 #include "job/imported_config.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/file.h"
@@ -10,6 +11,9 @@
 
 namespace fourfold::job {
 namespace {
+
+/// Some models look at texts that are far longer than samples usually are.
+constexpr std::int64_t most_tokens_of_sample = 2048;
 
 /// In the place of a text that only the user knows.
 constexpr const char* no_text_yet = "TEXT-TO-TRAIN-ON.txt";
@@ -33,7 +37,8 @@ std::string imported_yaml(const model::Spec& spec, const data::FoundTokenizer& f
                           const std::string& run_dir) {
   const std::string name = std::filesystem::path(absolute_path(run_dir)).filename().string();
   return format("run:\n  name: {}\n  dir: {}\n", json_quoted(name), json_quoted(run_dir)) +
-         config::model_yaml(spec) + data_yaml(found, run_dir, model::longest_text(spec));
+         config::model_yaml(spec) +
+         data_yaml(found, run_dir, std::min(model::longest_text(spec), most_tokens_of_sample));
 }
 
 }  // namespace fourfold::job

@@ -1,6 +1,7 @@
 #include "model/model.h"
 
 #include "model/gpt.h"
+#include "model/llama.h"
 #include "model/unet.h"
 #include "model/vgg.h"
 
@@ -86,6 +87,15 @@ std::int64_t longest_text(const Spec& spec) {
           return 0;
       },
       spec);
+}
+
+Spec with_longest_text(Spec spec, std::int64_t tokens) {
+  std::visit(
+      [tokens]<class Of>(Of& of) {
+        if constexpr (requires { shorten(of, tokens); }) shorten(of, tokens);
+      },
+      spec);
+  return spec;
 }
 
 std::int64_t stream_width(const Spec& spec) {

@@ -54,6 +54,8 @@ Spec settled(Spec spec, const DataFacts& facts);
 
 /// Tokens of the longest text that a model can be fed; 0 of one that is fed none.
 std::int64_t longest_text(const Spec& spec);
+/// The model for texts of at most so many tokens; one that has learned its positions keeps all.
+Spec with_longest_text(Spec spec, std::int64_t tokens);
 /// The width of the residual stream, which an axis that cuts it has to divide; 0 where there is
 /// none.
 std::int64_t stream_width(const Spec& spec);

@@ -8,6 +8,7 @@
 
 #include "model/family.h"
 #include "model/gpt_spec.h"
+#include "model/llama_spec.h"
 #include "model/unet_spec.h"
 #include "model/vgg_spec.h"
 
@@ -16,6 +17,7 @@
 /// (config/family.h).
 #define FOURFOLD_FAMILIES(FAMILY) \
   FAMILY(gpt, GptSpec)            \
+  FAMILY(llama, LlamaSpec)        \
   FAMILY(vgg, VggSpec)            \
   FAMILY(unet, UnetSpec)
 

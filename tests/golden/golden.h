@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "checkpoint/safetensors.h"
+#include "support/compare.h"
 #include "support/small_run.h"
 
 namespace fourfold::test {
@@ -57,6 +58,10 @@ class Golden {
     if (is_of_pictures()) return {of_step<std::uint8_t>("pictures", step), labels};
     return {of_step<std::int32_t>("tokens", step), labels};
   }
+  /// What of a tensor has no gradient, but rounding: keys that no position turns.
+  KeyBias idle_keys(const std::string& name, std::size_t elements) const {
+    return is_of("llama") ? KeyBias() : key_bias(name, elements);
+  }
   std::size_t steps() const { return static_cast<std::size_t>(integer("train.steps")); }
   /// Valid or not.
   std::size_t labels_of_step() const { return tensor<std::int32_t>("labels").size() / steps(); }
@@ -64,7 +69,9 @@ class Golden {
   /// With micro-batches so that there are `accumulation` of them.
   RunSetup run_setup(DType compute, std::int64_t accumulation) const {
     RunSetup setup;
-    if (is_of("vgg"))
+    if (is_of("llama"))
+      setup.llama = llama();
+    else if (is_of("vgg"))
       setup.vgg = vgg();
     else if (is_of("unet"))
       setup.unet = unet();
@@ -92,7 +99,7 @@ class Golden {
   bool is_of(const std::string& kind) const {
     return has("model.kind") && setting("model.kind") == kind;
   }
-  bool is_of_pictures() const { return has("model.kind"); }
+  bool is_of_pictures() const { return is_of("vgg") || is_of("unet"); }
 
   model::GptSpec gpt() const {
     return {.num_layers = integer("model.num_layers"),
@@ -104,6 +111,36 @@ class Golden {
             .dropout = 0,
             .bias = flag("model.bias"),
             .tied_head = flag("model.tied_head")};
+  }
+
+  model::LlamaSpec llama() const {
+    const auto of = [&](const std::string& key, const auto& words) {
+      const auto found = std::find(words.begin(), words.end(), setting(key));
+      require(found != words.end(), "a golden setting is one of its words");
+      return static_cast<std::size_t>(found - words.begin());
+    };
+    const std::vector<std::string> kinds = {"default", "linear", "llama3", "yarn"},
+                                   biases = {"none", "qkv", "all"};
+    return {.num_layers = integer("model.num_layers"),
+            .num_attention_heads = integer("model.num_attention_heads"),
+            .num_key_value_heads = integer("model.num_key_value_heads"),
+            .head_dim = integer("model.head_dim"),
+            .hidden_size = integer("model.hidden_size"),
+            .ffn_hidden_size = integer("model.ffn_hidden_size"),
+            .max_position_embeddings = integer("model.max_position_embeddings"),
+            .vocab_size = integer("model.vocab_size"),
+            .attention_bias = model::AttentionBias(of("model.attention_bias", biases)),
+            .mlp_bias = flag("model.mlp_bias"),
+            .head_norm = flag("model.head_norm"),
+            .tied_head = flag("model.tied_head"),
+            .rope = {.kind = model::RopeKind(of("model.rope.kind", kinds)),
+                     .theta = number("model.rope.theta"),
+                     .factor = number("model.rope.factor"),
+                     .original_positions = integer("model.rope.original_positions"),
+                     .low_freq_factor = number("model.rope.low_freq_factor"),
+                     .high_freq_factor = number("model.rope.high_freq_factor"),
+                     .beta_fast = number("model.rope.beta_fast"),
+                     .beta_slow = number("model.rope.beta_slow")}};
   }
 
   model::VggSpec vgg() const {

@@ -13,7 +13,6 @@ namespace {
 
 using test::distance;
 using test::Golden;
-using test::key_bias;
 using test::KeyBias;
 using test::relative_error;
 using test::without;
@@ -82,7 +81,7 @@ TEST_P(GoldenRun, ten_steps_equal_pytorch) {
     for (auto& [name, gradient] : gradients) {
       for (double& g : gradient) g *= nominal_over_valid;
       auto expected = golden.tensor<double>("gradient/" + name);
-      const KeyBias keys = key_bias(name, gradient.size());
+      const KeyBias keys = golden.idle_keys(name, gradient.size());
       for (std::size_t i = keys.begin; i < keys.end; ++i)
         EXPECT_LE(std::abs(gradient[i]), gradient_bound * norms[0]) << name << " " << i;
       const double error =
@@ -93,7 +92,7 @@ TEST_P(GoldenRun, ten_steps_equal_pytorch) {
   }
   for (const program::Buffer* b : run.parameters()) {
     const auto got = run.doubles(*b), expected = golden.tensor<double>("final/" + b->name);
-    const KeyBias keys = key_bias(b->name, got.size());
+    const KeyBias keys = golden.idle_keys(b->name, got.size());
     const double error =
         relative_error(without(got, keys), without(expected, keys), 1e-6 * norms[0]);
     EXPECT_LE(error, weight_bound) << b->name;
@@ -101,7 +100,7 @@ TEST_P(GoldenRun, ten_steps_equal_pytorch) {
   }
   for (const program::Buffer* b : averages_of(run)) {
     const auto got = run.doubles(*b), expected = golden.tensor<double>(b->name);
-    const KeyBias keys = key_bias(b->name, got.size());
+    const KeyBias keys = golden.idle_keys(b->name, got.size());
     EXPECT_LE(relative_error(without(got, keys), without(expected, keys), 1e-6 * norms[0]),
               weight_bound)
         << b->name;
@@ -118,14 +117,16 @@ std::vector<Case> all_cases() {
     for (const DType compute : {DType::f32, DType::f64})
       for (const std::int64_t accumulation : {1, 4})
         cases.push_back({file, compute, accumulation, false, 0});
-  for (const char* file : {"gpt-sgd", "gpt-sgd-nesterov", "vgg-adamw", "vgg-sgd",
-                           "vgg-sgd-nesterov", "unet-sigma", "unet-plain"})
+  for (const char* file :
+       {"gpt-sgd", "gpt-sgd-nesterov", "llama-groups", "llama-qwen2", "llama-qwen3", "llama-biases",
+        "vgg-adamw", "vgg-sgd", "vgg-sgd-nesterov", "unet-sigma", "unet-plain"})
     for (const bool reference : {false, true})
       for (const DType compute : {DType::f32, DType::f64})
         cases.push_back({file, compute, 2, reference, 0});
   cases.push_back({"gpt-tied-bias", DType::f64, 2, true, 0});
   cases.push_back({"gpt-untied-bias", DType::f32, 1, true, 0});
   cases.push_back({"gpt-tied-bias", DType::f64, 4, false, 1});
+  cases.push_back({"llama-qwen3", DType::f64, 4, false, 1});
   // One micro-batch of its first step has no valid label.
   cases.push_back({"vgg-adamw", DType::f64, 4, false, 1});
   return cases;
@@ -168,11 +169,19 @@ TEST(GoldenSamples, of_a_unet_equal_those_of_a_python_reference) {
 using Gradients = std::map<std::string, std::vector<double>>;
 
 /// Those of step 0, of the mean over valid labels.
-Gradients first_gradients(const Golden& golden, const test::RunSetup& setup) {
+enum class Weights : std::uint8_t { as_they_are, rounded };  // to bf16
+
+Gradients first_gradients(const Golden& golden, const test::RunSetup& setup,
+                          Weights kept = Weights::as_they_are) {
   test::SmallRun run(setup);
   run.init(false);
-  for (const program::Buffer* b : run.parameters())
-    run.set_doubles(*b, golden.tensor<double>("initial/" + b->name));
+  for (const program::Buffer* b : run.parameters()) {
+    std::vector<double> values = golden.tensor<double>("initial/" + b->name);
+    if (kept == Weights::rounded)
+      for (double& value : values)
+        value = static_cast<double>(static_cast<float>(BFloat16(static_cast<float>(value))));
+    run.set_doubles(*b, values);
+  }
   Gradients gradients;
   test::FixedFeeder feeder = golden.batch(0);
   const auto result =
@@ -212,6 +221,30 @@ TEST(GoldenAutocast, a_wide_residual_stream_is_as_near_to_float64_as_pytorch) {
         "%s: from float64 by %.4f narrow, %.4f wide, %.4f autocast; autocast and wide %.4f\n", file,
         distance(narrow, exact), of_wide, of_peer, distance(wide, peer));
     EXPECT_LE(of_wide, std::sqrt(2.0) * of_peer) << file;
+  }
+}
+
+/// A Llama has no biases beside its gains, and its products are fewer: what the rounding of gains
+/// and tables alone does to the gradients, in float64, is counted apart.
+TEST(GoldenAutocast, a_llama_is_as_near_to_float64_as_pytorch_and_its_rounded_weights_together) {
+  const Golden golden("llama-groups"), autocast("llama-groups-autocast");
+  const Gradients rounded =
+      first_gradients(golden, golden.run_setup(DType::f64, 1), Weights::rounded);
+  for (const bool reference : {true, false}) {
+    test::RunSetup setup = golden.run_setup(DType::bf16, 1);
+    setup.reference_kernels = reference;
+    setup.llama->wide_residual = true;
+    const Gradients wide = first_gradients(golden, setup);
+    Gradients exact, peer;
+    for (const auto& [name, gradient] : wide) {
+      exact[name] = golden.tensor<double>("gradient/" + name);
+      peer[name] = autocast.tensor<double>("gradient/" + name);
+    }
+    const double of_peer = distance(peer, exact), of_weights = distance(rounded, exact),
+                 of_wide = distance(wide, exact);
+    std::printf("llama-groups: from float64 by %.4f, %.4f autocast, %.4f rounded weights alone\n",
+                of_wide, of_peer, of_weights);
+    EXPECT_LE(of_wide, std::hypot(std::sqrt(2.0) * of_peer, of_weights));
   }
 }
 

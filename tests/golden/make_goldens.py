@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes data/*.safetensors: ten training steps of small GPTs, VGGs and U-Nets, computed by PyTorch in float64.
+"""Makes data/*.safetensors: ten training steps of small GPTs, Llamas, VGGs and U-Nets, computed by PyTorch in float64.
 
 Run it as `python3 tests/golden/make_goldens.py` with PyTorch and numpy at hand; README.md says what the files hold.
-The models (models.py), the loss, clipping and the optimizers come from PyTorch's own functions; `self_check` computes
+The models (models.py, models_llama.py), the loss, clipping and the optimizers come from PyTorch's own functions; `self_check` computes
 them a second way.
 The same machine and PyTorch give the same bytes again.
 """
@@ -15,6 +15,7 @@ import struct
 import numpy
 import torch
 from models import AVERAGE_DECAY, B, IGNORED, POOL, SAMPLING_ETA, SAMPLING_STEPS, STEPS, Gpt, Unet, Vgg
+from models_llama import Llama, Rope
 from torch.nn import functional
 
 BETAS, ADAM_EPSILON, WEIGHT_DECAY = (0.9, 0.95), 1e-8, 0.1
@@ -54,9 +55,17 @@ CASES = (
                             schedule="cosine", steps=6), VARYING_LR, 0.5, 20),
     Case("unet-plain", Unet(learn_sigma=False, scale_shift_norm=False, convolutions=False, conditional=False,
                             schedule="linear", steps=1000), CONSTANT_LR, 0.5, 24),
+    Case("llama-groups", Llama(tied=True, bias=False, groups=3, of_group=2), VARYING_LR, 0.5, 31),
+    Case("llama-qwen2", Llama(tied=False, bias=False, groups=4, of_group=1, attention_bias="qkv",
+                              rope=Rope("llama3", factor=4.0, original_positions=8)), CONSTANT_LR, 0.5, 32),
+    Case("llama-qwen3", Llama(tied=True, bias=False, groups=2, of_group=3, head_norm=True,
+                              rope=Rope("linear", factor=2.0)), VARYING_LR, 0.5, 33),
+    Case("llama-biases", Llama(tied=False, bias=True, groups=1, of_group=3, attention_bias="all",
+                               rope=Rope("yarn", factor=4.0, original_positions=8, beta_fast=1.0, beta_slow=0.1)),
+         VARYING_SGD_LR, 0.5, 34, momentum=0.9),
 )
 # Step 0 of these once more, in bf16.
-AUTOCAST_CASES = CASES[:1] + CASES[3:4]
+AUTOCAST_CASES = CASES[:1] + CASES[3:4] + CASES[11:12]
 
 
 def decays(name):
@@ -157,14 +166,19 @@ def far(got, expected):
     return float((got - expected).abs().max() / expected.abs().max())
 
 
+def has_idle_keys(case, name):
+    """Positions turn the keys of a Llama, so that their biases do something."""
+    return name.endswith("qkv.bias") and type(case.model) is Gpt
+
+
 def check_micro_batches(case, golden):
     for size in MICRO_BATCH_SIZES[1:]:
         other = train(case, size)
         for name, value in golden.items():
             if not value.is_floating_point():
                 continue
-            # Key biases have gradient zero: what is left of it is rounding.
-            keys = name.startswith("gradient/") and name.endswith("qkv.bias")
+            # Key biases of a GPT have gradient zero: what is left of it is rounding.
+            keys = name.startswith("gradient/") and has_idle_keys(case, name)
             got, expected = (other[name][::2], value[::2]) if keys else (other[name], value)
             expect(far(got, expected) < 1e-11, f"{case.name}: {name} differs with micro-batches of {size}")
 
@@ -238,7 +252,7 @@ def check_discerning(case, golden):
     for name in case.model.shapes():
         gradient = golden[f"gradient/{name}"]
         expect(float(gradient.abs().max()) > 1e-3, f"{case.name}: gradient of {name} is small")
-        if name.endswith("qkv.bias"):
+        if has_idle_keys(case, name):
             expect(float(gradient[1].abs().max()) < 1e-14, f"{case.name}: key biases of {name} have a gradient")
 
 

@@ -15,14 +15,16 @@ namespace fourfold::test {
 
 struct JobSetup {
   model::GptSpec gpt;
-  std::optional<model::VggSpec> vgg;    // in place of the GPT; then seq_length is 1
-  std::optional<model::UnetSpec> unet;  // likewise
+  std::optional<model::LlamaSpec> llama;  // in place of the GPT
+  std::optional<model::VggSpec> vgg;      // likewise; then seq_length is 1
+  std::optional<model::UnetSpec> unet;    // likewise
   plan::PlanSpec plan;
   graph::OptimizerSpec optimizer;
   bool masks_documents = false, restarts_positions = false;
   model::Writes writes = model::Writes::nothing;
 
   model::Spec model() const {
+    if (llama) return *llama;
     if (unet) return *unet;
     return vgg ? model::Spec(*vgg) : model::Spec(gpt);
   }

@@ -106,7 +106,7 @@ inline FixedFeeder random_batch(const RunSetup& setup, std::uint64_t seed = 7) {
   const Random random(seed, random_stream("test.batch"));
   std::vector<std::int32_t> tokens, labels, starts;
   const std::int64_t count = setup.plan.global_batch_size * setup.plan.seq_length;
-  const auto vocab = static_cast<std::uint64_t>(setup.gpt.vocab_size);
+  const auto vocab = static_cast<std::uint64_t>(model::data_facts(setup.model()).num_labels);
   for (std::int64_t i = 0; i < count; ++i) {
     const auto element = static_cast<std::uint64_t>(i);
     tokens.push_back(static_cast<std::int32_t>(random.below(vocab, element, 0)));

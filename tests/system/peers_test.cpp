@@ -131,6 +131,48 @@ model.to(getattr(torch, sys.argv[2])).save_pretrained(sys.argv[1], max_shard_siz
   }
 }
 
+TEST_F(Peers, llamas_of_transformers_have_their_logits_and_texts_here_and_go_out_as_they_came) {
+  const auto compare = [&](const std::string& arguments) {
+    const CommandResult result =
+        run_command(format("{} tests/system/compare_llamas.py {} 2> {}",
+                           std::getenv("FOURFOLD_PEERS"), arguments, path("errors.txt")));
+    EXPECT_EQ(result.code, 0) << arguments << result.text << read_file(path("errors.txt"));
+    return result.text;
+  };
+  std::string ids;
+  for (int i = 0; i < 193; ++i) ids += format("{} ", i * i % 320);
+  write_file_atomic(path("ids.txt"), ids);
+  const std::vector<std::string> prompts = {"0", "7 7 7", "319 2 77 5", "12 13 14 15 16 17", "100"};
+  for (const char* kind :
+       {"llama", "llama3.2", "qwen2", "qwen3", "smollm2", "mistral", "yarn", "biases"})
+    for (const auto& [theirs, ours] :
+         {std::pair{"float32", "fp32"}, {"float16", "fp16"}, {"bfloat16", "bf16"}}) {
+      SCOPED_TRACE(format("{} {}", kind, theirs));
+      for (const char* name : {"hf", "run", "out", "l"}) std::filesystem::remove_all(path(name));
+      compare(format("make {} {} {}", kind, theirs, path("hf")));
+      must(format("import {} -o {}", path("hf"), path("run")));
+      must(format("export {} -o {} --dtype {}", path("run"), path("out"), ours));
+      EXPECT_EQ(compare(format("bytes {} {}", path("hf"), path("out"))), "same\n");
+      must(format("eval {} --text {} --logits {}", path("run"), path("ids.txt"), path("l")));
+      for (const char* folder : {"hf", "out"}) {
+        const double difference =
+            std::stod(compare(format("logits {} {} 96", path(folder), path("l"))));
+        EXPECT_LE(difference, 1e-5) << folder;
+        std::printf("%s %s %s: logits differ by at most %g of the largest\n", kind, theirs, folder,
+                    difference);
+      }
+      if (std::string_view(theirs) != "float32") continue;
+      for (const std::string& prompt : prompts) {
+        const std::string text = must(
+            format("generate {} --prompt \"{}\" --tokens 60 --temperature 0", path("run"), prompt));
+        const std::string judged =
+            compare(format("greedy {} \"{}\" 60", path("hf"), text.substr(0, text.find('\n'))));
+        EXPECT_TRUE(judged.starts_with("same")) << prompt << ": " << judged;
+        std::printf("%s \"%s\": 60 greedy tokens: %s", kind, prompt.c_str(), judged.c_str());
+      }
+    }
+}
+
 TEST_F(Peers, tokenizers_of_the_hub_have_the_ids_of_the_library_on_ten_thousand_odd_texts) {
   const std::string python = std::getenv("FOURFOLD_PEERS"), texts = path("odd.jsonl"),
                     compare = python + " tests/system/compare_tokenizers.py";

@@ -140,11 +140,11 @@ TEST(Explain, names_of_other_tools_get_ours_as_the_suggestion) {
 }
 
 TEST(Suggest, says_nothing_where_nothing_means_the_same) {
-  for (const char* path :
-       {"model.rope", "lora.r", "lora.alpha", "model.num_key_value_heads", "model.rope_theta",
-        "train.ema", "data.val_mirror", "model.r", "optimizer.fused_backend"})
+  for (const char* path : {"model.alibi", "lora.r", "lora.alpha", "train.ema", "data.val_mirror",
+                           "model.r", "optimizer.fused_backend"})
     EXPECT_EQ(suggest(path).key, "") << path << ": " << suggest(path).text;
-  EXPECT_NE(suggest("model.rope").text.find("positions are learned"), std::string::npos);
+  EXPECT_NE(suggest("model.alibi").text.find("learns its positions"), std::string::npos);
+  EXPECT_NE(suggest("model.rope_scaling").text.find("model.rope.kind"), std::string::npos);
   EXPECT_NE(suggest("lora.r").text.find("no low-rank adaptation"), std::string::npos);
 }
 
@@ -166,7 +166,7 @@ TEST(Suggest, a_key_of_other_tools_that_has_no_like_gets_the_reason) {
                              "swiglu",
                              "train.epochs",
                              "train.num_epochs",
-                             "model.num_kv_heads",
+                             "rotary_percent",
                              "disable_bias_linear",
                              "train_samples",
                              "load",

@@ -21,7 +21,7 @@ Config of_kind(model::Kind kind) {
 
 bool is_key_of(const std::string& path, model::Kind kind) {
   const Key* key = find_key(path);
-  return key != nullptr && key->kinds == std::vector<model::Kind>{kind};
+  return key != nullptr && std::ranges::count(key->kinds, kind) == 1;
 }
 
 TEST(Families, each_has_a_word_of_its_own_that_finds_it) {

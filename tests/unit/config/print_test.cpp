@@ -145,7 +145,37 @@ class Randomizer {
     if (config_.plan.compute != DType::bf16) config_.plan.rounds_gradients = false;
     if (config_.data.format == data::Format::synthetic) config_.sample.tokens = 0;
     if (config_.sample.tokens == 0) config_.sample.interval = 0;
+    make_llama_consistent();
     make_data_consistent();
+  }
+
+  void make_llama_consistent() {
+    if (config_.kind != model::Kind::llama) return;
+    model::LlamaSpec& llama = config_.llama;
+    llama.max_position_embeddings += config_.data.seq_length;
+    llama.num_layers += 3;
+    llama.vocab_size += 256;
+    llama.num_key_value_heads = 1 + llama.num_key_value_heads % 50;
+    llama.num_attention_heads = (1 + llama.num_attention_heads % 50) * llama.num_key_value_heads;
+    llama.head_dim = 2 + llama.head_dim % 500 * 2;
+    llama.hidden_size = (1 + llama.hidden_size % 200) * config_.plan.grid.y;
+    model::RopeSpec& rope = llama.rope;
+    const model::RopeSpec plain;
+    rope.theta += 2;
+    rope.factor += 1;
+    rope.high_freq_factor += rope.low_freq_factor + 1;
+    rope.beta_fast += rope.beta_slow + 1;
+    if (rope.kind == model::RopeKind::plain) rope.factor = plain.factor;
+    if (rope.kind != model::RopeKind::llama3) {
+      rope.low_freq_factor = plain.low_freq_factor;
+      rope.high_freq_factor = plain.high_freq_factor;
+    }
+    if (rope.kind != model::RopeKind::yarn) {
+      rope.beta_fast = plain.beta_fast;
+      rope.beta_slow = plain.beta_slow;
+      rope.attention_factor = plain.attention_factor;
+      rope.truncate = plain.truncate;
+    }
   }
 
   void make_stages_consistent() {
@@ -257,8 +287,8 @@ TEST(ResolvedYaml, every_key_is_explicit) {
     const Config config = load_text(model);
     const std::string text = resolved_yaml(config);
     // Names that stand in several sections.
-    const std::set<std::string_view> shared = {"dropout", "interval",    "steps",
-                                               "picture", "num_classes", "num_attention_heads"};
+    const std::set<std::string_view> shared = {
+        "dropout", "interval", "steps", "picture", "num_classes", "num_attention_heads", "kind"};
     for (const Key& key : keys()) {
       if (shared.contains(leaf_of(key.path))) continue;
       EXPECT_EQ(
