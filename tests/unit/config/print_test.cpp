@@ -31,6 +31,7 @@ class Randomizer {
       std::visit(*this, key.field);
     }
     make_consistent();
+    if (config_.kind == model::Kind::llama) config_.gpt = {};  // which shares keys with it
     // Settings of another kind of model are not printed: they have their defaults.
     for (const Key& key : keys())
       if (!applies(key, config_)) store_fallback(key, config_);
