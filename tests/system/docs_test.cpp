@@ -138,6 +138,8 @@ constexpr Elsewhere elsewhere[] = {
     {"scripts/bench-gpu", "needs a GPU; test_bench_gpu.py has what it says of its figures"},
     {"scripts/bench-simulate",
      "takes many minutes; test_bench_simulate.py has what it says of its times"},
+    {"scripts/bench-layouts",
+     "takes half an hour; test_bench_layouts.py has what it says of its figures"},
     {"scripts/bench-topologies",
      "takes an hour; test_bench_topologies.py has what it says of its times"},
     {"scripts/repro/table", "test_repro.py has what it says of its rows"},

@@ -163,8 +163,8 @@ TEST_F(Peers, llamas_of_transformers_have_their_logits_and_texts_here_and_go_out
       }
       if (std::string_view(theirs) != "float32") continue;
       for (const std::string& prompt : prompts) {
-        const std::string text = must(
-            format("generate {} --prompt \"{} \" --tokens 60 --temperature 0", path("run"), prompt));
+        const std::string text = must(format(
+            "generate {} --prompt \"{} \" --tokens 60 --temperature 0", path("run"), prompt));
         const std::string judged =
             compare(format("greedy {} \"{}\" 60", path("hf"), text.substr(0, text.find('\n'))));
         EXPECT_TRUE(judged.starts_with("same")) << prompt << ": " << judged;
