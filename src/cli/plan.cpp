@@ -57,7 +57,7 @@ std::optional<std::int64_t> tokens_of(const std::string& text) {
 
 void write_layout(const std::string& file, const std::string& layout) {
   write_file_atomic(file, layout);
-  screen::print("layout: %s (use it with --set parallel.layout=%s)\n", file.c_str(), file.c_str());
+  screen::tell(format("layout: {0} (use it with --set parallel.layout={0})", file));
 }
 
 void plan_on_machine(const PlanArguments& arguments) {

@@ -18,7 +18,13 @@ using graph::ValueRole;
 using op::Sharding;
 
 LayoutCosts::LayoutCosts(const graph::Graph& train, const LayoutSetting& setting, Pricer& pricer)
-    : train_(train), setting_(setting), pricer_(pricer), updates_(train.values.size() + 1) {
+    : train_(train),
+      setting_(setting),
+      pricer_(pricer),
+      updates_(train.values.size() + 1),
+      is_backward_(train.values.size()) {
+  for (const Node& node : train.nodes)
+    for (const ValueId id : node.outputs) is_backward_[id.index()] = node.phase == Phase::backward;
   for (std::size_t node = 0; node < train.nodes.size(); ++node) {
     if (train.nodes[node].phase != Phase::update) continue;
     std::size_t parameter = train.values.size();
@@ -73,13 +79,17 @@ double LayoutCosts::of_op(std::size_t node, const plan::NodeShardings& shardings
   return pricer_.price(demand_of(one, plan), setting_.groups).all();
 }
 
-double LayoutCosts::share_that_costs(const Value& value, compile::MoveKind kind,
-                                     bool is_at_end) const {
-  const bool is_gather =
-      value.role == ValueRole::parameter && kind == compile::MoveKind::all_gather;
-  const bool may_hide = is_gather
-                            ? setting_.overlap.all_gather && !is_at_end
-                            : value.role == ValueRole::gradient && setting_.overlap.reduce_scatter;
+/// What may run beside computation is what demand.h takes for hideable.
+double LayoutCosts::share_that_costs(ValueId id, compile::MoveKind kind, bool is_at_end) const {
+  const ValueRole role = train_.value(id).role;
+  const plan::Overlap& overlap = setting_.overlap;
+  bool may_hide = false;
+  if (role == ValueRole::parameter && kind == compile::MoveKind::all_gather)
+    may_hide = overlap.all_gather && !is_at_end;
+  else if (role == ValueRole::gradient)
+    may_hide = overlap.reduce_scatter;
+  else if (role == ValueRole::activation)
+    may_hide = overlap.all_reduce && is_backward_[id.index()];
   const double hidden = may_hide ? setting_.hidden_share : 0;
   const double slowdown = pricer_.cluster().device.slowdown_beside_communication;
   return 1 - hidden + hidden * (slowdown - 1);
@@ -110,12 +120,12 @@ double LayoutCosts::of_conversion(ValueId id, const Sharding& from, const Shardi
       demand.instructions += 1 + (is_packed ? 1 : 0) + (is_unpacked ? 1 : 0);
       demand.other_bytes += 2 * ((is_packed ? before : 0) + (is_unpacked ? after : 0));
       Sent sent = sent_of(move, mesh, before, after);
-      if (is_at_end && setting_.bucket_bytes > 0)
+      if (is_at_end && value.role == ValueRole::gradient && setting_.bucket_bytes > 0)
         sent.calls = std::min(1.0, sent.payload_bytes / static_cast<double>(setting_.bucket_bytes));
       std::vector<machine::AxisGroup> along;
       for (const AxisId axis : move.axes) along.push_back(setting_.groups[axis.index()]);
       seconds +=
-          share_that_costs(value, move.kind, is_at_end) * pricer_.seconds(move.kind, along, sent);
+          share_that_costs(id, move.kind, is_at_end) * pricer_.seconds(move.kind, along, sent);
     }
     before = after;
     at = move.after;

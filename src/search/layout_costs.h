@@ -28,7 +28,8 @@ struct LayoutSetting {
   /// Axes that may cut anything; the others cut what the start has them cut in ops and parameters.
   std::vector<AxisId> open;
   /// This share of the time of collectives that may run beside computation costs nothing: gathers
-  /// of weights, sums of weights' gradients. It costs what computation then takes longer.
+  /// of weights, sums of their gradients, and sums of activations of the backward pass. It costs
+  /// what computation then takes longer.
   double hidden_share = 0;
   plan::Overlap overlap = {};
   /// Layers of a model that do the same have the same layout.
@@ -57,13 +58,14 @@ class LayoutCosts {
   double of_update(std::optional<std::size_t> parameter, const op::Sharding& moments) const;
 
  private:
-  double share_that_costs(const graph::Value& value, compile::MoveKind kind, bool is_at_end) const;
+  double share_that_costs(graph::ValueId id, compile::MoveKind kind, bool is_at_end) const;
 
   const graph::Graph& train_;
   const LayoutSetting& setting_;
   Pricer& pricer_;
   /// By value: the nodes that update the parameter; past the last value, those of none.
   std::vector<std::vector<std::size_t>> updates_;
+  std::vector<bool> is_backward_;  // by value: made in the backward pass
 };
 
 }  // namespace fourfold::search

@@ -15,12 +15,12 @@ VGG, SMALL_UNET = ({**SYNTHETIC, f"{kind}.picture": "[32, 32, 3]", f"{kind}.num_
 MACHINES = (
     ("gpt2-124m", "perlmutter-40gb", 8, BF16), ("gpt2-124m", "rhino-s1", 8, {}), ("gpt2-124m", "atp-ic1", 8, BF16),
     ("gpt2-124m", "workstation", 2, BF16), ("gpt2-124m", "dgx-h100", 16, BF16), ("gpt2-124m", "p3-8xlarge", 16, {}),
-    ("gpt-tiny", "two-core-cpu", 2, {}), ("gpt2-124m", "two-core-cpu", 2, {}),
-    ("paper/gpt-2.6b", "rhino-m8", 8, {}), ("paper/gpt-2.6b", "alps-gh200", 16, {}), ("paper/gpt-2.6b", "torus", 16, {}),
-    ("paper/gpt-5b", "dgx-h200", 16, {}), ("vgg-tiny", "two-core-cpu", 2, VGG), ("paper/vgg19", "rhino-m8", 8, {}),
-    ("paper/vgg19", "perlmutter-80gb", 8, {}), ("paper/vgg19", "p3-8xlarge", 8, {}), ("unet-cifar10-50m", "workstation", 2, SMALL_UNET),
-    ("unet-cifar10-50m", "rhino-s1", 8, SMALL_UNET), ("paper/unet-250m", "perlmutter-80gb", 8, {}), ("paper/unet-250m", "atp-ic4", 8, {}),
-    ("paper/unet-1b", "dgx-h100", 16, {}), ("paper/utransformer-2.1b", "alps-gh200", 16, {}),
+    ("gpt2-124m", "torus", 8, BF16), ("gpt2-124m", "atp-ic4", 4, {}), ("gpt-tiny", "two-core-cpu", 2, {}),
+    ("gpt2-124m", "two-core-cpu", 2, {}), ("gpt2-1.5b", "alps-gh200", 8, BF16), ("paper/rhino-gpt-medium", "rhino-m8", 8, {}),
+    ("paper/rhino-gpt-medium", "rhino-s1", 4, {}), ("vgg-tiny", "two-core-cpu", 2, VGG), ("paper/vgg19", "rhino-m8", 8, {}),
+    ("paper/vgg19", "perlmutter-80gb", 4, {}), ("paper/vgg19", "p3-8xlarge", 8, {}), ("paper/vgg19", "rhino-s1", 4, {}),
+    ("unet-cifar10-50m", "workstation", 2, SMALL_UNET), ("unet-cifar10-50m", "rhino-s1", 4, SMALL_UNET),
+    ("paper/unet-250m", "perlmutter-80gb", 4, {}), ("paper/unet-250m", "atp-ic4", 4, {}),
 )  # fmt: skip
 GPT = {
     "model.num_layers": 2, "model.num_attention_heads": 8, "model.hidden_size": 256, "model.vocab_size": 2048,
