@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "plan/derive_shardings.h"
 #include "plan/make_mesh.h"
 
 namespace fourfold::plan {

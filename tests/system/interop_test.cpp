@@ -236,7 +236,7 @@ TEST_F(Interop, bad_input_is_answered_in_one_line_and_leaves_nothing) {
     return path(name);
   };
   write_file_atomic(copy("broken") + "/config.json", "{\"model_type\":");
-  write_file_atomic(copy("llama") + "/config.json", R"({"model_type":"llama"})");
+  write_file_atomic(copy("phi") + "/config.json", R"({"model_type":"phi"})");
   write_file_atomic(copy("shape") + "/config.json",
                     R"({"model_type":"gpt2","n_embd":64,"n_layer":2,"n_head":4,"vocab_size":20,)"
                     R"("n_positions":16})");
@@ -272,7 +272,7 @@ TEST_F(Interop, bad_input_is_answered_in_one_line_and_leaves_nothing) {
            {format("import {} -o {}", path("hf"), run), 11, "holds files already"},
            {format("import {} -o {}", run, out), 4, "is a run of Fourfold"},
            {format("import {} -o {}", path("broken"), out), 4, "config.json:1:"},
-           {format("import {} -o {}", path("llama"), out), 4, "model_type"},
+           {format("import {} -o {}", path("phi"), out), 4, "model_type"},
            {format("import {} -o {}", path("shape"), out), 4, "config.json asks for"},
            {format("import {} -o {}", path("torn"), out), 4, "cut short"},
            {format("import {} -o {}", path("none"), out), 4, "holds neither"},
