@@ -8,7 +8,7 @@
 namespace fourfold::compile {
 namespace {
 
-/// Where the tensor that is gathered is whole along the axis.
+/// The dim in which the gathered tensor is whole along the axis.
 std::size_t whole_dim(const Conversion& c) {
   return c.kind == MoveKind::all_to_all ? c.from_dim : c.dim;
 }

@@ -18,7 +18,8 @@ struct GridChoice {
   pipeline::Schedule schedule = pipeline::Schedule::one_f_one_b;
   std::vector<plan::Grid> meshes = {};    // by stage, where they differ
   std::vector<std::int64_t> layers = {};  // by stage then
-  /// Where the strategy is `auto`: the one that counts, and the layout that was searched for.
+  /// These two stand in place of the strategy `auto`: the one that counts, and the layout that was
+  /// searched for.
   plan::Strategy strategy = plan::Strategy::axonn;
   std::optional<plan::GivenLayout> layout = std::nullopt;
 };

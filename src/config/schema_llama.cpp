@@ -314,7 +314,7 @@ std::string llama_size_key(const std::string& tensor, bool is_rows) {
                                                     : "model.hidden_size";
 }
 
-/// What is not said of a size follows from the rest.
+/// A size says these numbers; the other keys follow from them.
 struct LlamaShape {
   std::int64_t layers, heads, groups, hidden, ffn, vocabulary;
 };

@@ -91,7 +91,7 @@ std::vector<ValueId> with_statistics(std::vector<ValueId> values, Pullback& p) {
 
 void gradient(const op::LayerNorm& op, Pullback& p) {
   const auto& reads = p.node().reads;
-  // The weights first: x_grad may take over the memory of that of y.
+  // The weights come first, as x_grad may take over the memory of the gradient of y.
   std::vector<std::size_t> weights = {1};
   if (op.bias) weights.push_back(2);
   p.give_all(std::move(weights),
@@ -179,11 +179,11 @@ void gradient(const op::Add&, Pullback& p) {
   p.pass(1, p.output_gradient());
 }
 
-// The branch goes on in the type of the computation.
-// As of add_positions: what is widened may get a gradient that is wide.
+// A value that is widened may get a wide gradient, as the sum of add_positions does.
 void gradient(const op::Widen&, Pullback& p) {
   p.pass(0, p.output_gradient());
 }
+// The branch goes on in the type of the computation.
 void gradient(const op::AddRounded&, Pullback& p) {
   p.pass(0, p.output_gradient());
   p.give(1, op::Cast{}, {p.output_gradient()});

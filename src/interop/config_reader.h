@@ -34,7 +34,7 @@ class ConfigReader {
   void refuse(std::string_view key, const Json& value, std::string_view what);
   /// "rope_scaling." before the keys that are told.
   void set_section(std::string_view section) { section_ = section; }
-  /// What another reader has found wrong.
+  /// Adds the problems that another reader has found.
   void take_problems(const ConfigReader& other);
 
   /// Errors: UserError(no_checkpoint), a line for each problem.

@@ -25,7 +25,7 @@ struct Found {
   std::string_view model_type;
 };
 
-/// By model_type, or, where that is not said, by the class that reads it.
+/// Finds a family by model_type; where the file says none, by the class that reads it.
 Found find_family(const Json* type, const Json* classes) {
   const auto names = [&](const HubClass& of) {
     if (type != nullptr) return *type == Json(of.model_type);

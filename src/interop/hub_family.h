@@ -16,7 +16,7 @@
 
 namespace fourfold::interop {
 
-/// What a config.json says besides the model.
+/// The facts that a config.json states besides the model.
 struct HubExtras {
   checkpoint::ElementType dtype = DType::f32;  // of the tensors; a floating type
   std::int64_t end_of_text = -1;               // id of the token; below 0: none

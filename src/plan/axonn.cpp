@@ -402,7 +402,7 @@ class Seeder {
 
   void moments(ParameterLayout& layout, const Value& weight, const Dims& rows) {
     layout.moments = layout.rest;
-    if (!options_.shard_states || is_cut_by(layout.rest, axes_.data)) return;
+    if (!options_.shard_states || cuts_axis(layout.rest, axes_.data)) return;
     // Only the outermost dim: a rank's share of the update is then one run of memory. Padding stays
     // whole.
     if (!rows.empty() && rows[0] == 0 && !is_padded(layout.rest))
@@ -428,12 +428,6 @@ class Seeder {
     if (layout.use->replicated()) layout.use->dims.clear();
     moments(layout, weight, rows);
     if (weight.role == ValueRole::received) receive(layout);
-  }
-
-  static bool is_cut_by(const op::Sharding& sharding, AxisId axis) {
-    return std::ranges::any_of(sharding.dims, [&](const op::Cuts& cuts) {
-      return std::ranges::find(cuts, axis, &op::Cut::axis) != cuts.end();
-    });
   }
 
   /// The one of x and y that cuts those dims; none where both do, or neither.
@@ -537,16 +531,7 @@ class Seeder {
   /// stride.
   void cut_padded(op::Sharding& sharding, const Shape& shape, std::size_t dim,
                   std::initializer_list<AxisId> axes) const {
-    op::Cuts cuts = cuts_by(mesh_, std::vector<AxisId>(axes));
-    std::int64_t ranks = 1;
-    for (const op::Cut& cut : cuts) ranks *= size(cut.axis);
-    if (shape[dim] % ranks != 0) {
-      std::int64_t stride = (shape[dim] + ranks - 1) / ranks;
-      for (std::size_t i = cuts.size(); i-- > 0;) {
-        cuts[i].stride = stride;
-        stride *= size(cuts[i].axis);
-      }
-    }
+    const op::Cuts cuts = cuts_of_dim(shape[dim], std::vector<AxisId>(axes), mesh_);
     if (cuts.empty()) return;
     sharding.dims.resize(shape.rank());
     sharding.dims[dim] = cuts;
@@ -592,6 +577,25 @@ op::Cuts cuts_by(const Mesh& mesh, std::span<const AxisId> axes) {
   for (const AxisId axis : axes)
     if (mesh.axes[axis.index()].size > 1) cuts.push_back({axis, std::nullopt});
   return cuts;
+}
+
+op::Cuts cuts_of_dim(std::int64_t size, std::span<const AxisId> axes, const Mesh& mesh) {
+  op::Cuts cuts = cuts_by(mesh, axes);
+  std::int64_t ranks = 1;
+  for (const op::Cut& cut : cuts) ranks *= mesh.axes[cut.axis.index()].size;
+  if (size % ranks == 0) return cuts;
+  std::int64_t stride = (size + ranks - 1) / ranks;
+  for (std::size_t i = cuts.size(); i-- > 0;) {
+    cuts[i].stride = stride;
+    stride *= mesh.axes[cuts[i].axis.index()].size;
+  }
+  return cuts;
+}
+
+bool cuts_axis(const op::Sharding& sharding, AxisId axis) {
+  return std::ranges::any_of(sharding.dims, [&](const op::Cuts& cuts) {
+    return std::ranges::find(cuts, axis, &op::Cut::axis) != cuts.end();
+  });
 }
 
 std::variant<Layout, Infeasible> axonn(const graph::Graph& train, const Mesh& mesh,

@@ -26,13 +26,6 @@ void put_on(GraphShardings& shardings, MeshId mesh) {
   for (NodeShardings& node : shardings.nodes) plan::put_on(node, mesh);
 }
 
-bool cuts_axis(const Sharding& sharding, AxisId axis) {
-  return std::any_of(sharding.dims.begin(), sharding.dims.end(), [&](const Cuts& cuts) {
-    return std::any_of(cuts.begin(), cuts.end(),
-                       [&](const op::Cut& cut) { return cut.axis == axis; });
-  });
-}
-
 void drop_partial(Sharding& sharding, AxisId axis) {
   std::erase_if(sharding.partial, [&](const op::Partial& partial) { return partial.axis == axis; });
 }

@@ -81,5 +81,10 @@ inline bool is_padded(const op::Sharding& sharding) {
 
 /// Cuts by those axes that have more than one rank, outermost first.
 op::Cuts cuts_by(const Mesh& mesh, std::span<const AxisId> axes);
+/// The same of a dim of a size; where the axes do not divide it, each cut states its stride.
+op::Cuts cuts_of_dim(std::int64_t size, std::span<const AxisId> axes, const Mesh& mesh);
+
+/// True if the axis cuts a dim.
+bool cuts_axis(const op::Sharding& sharding, AxisId axis);
 
 }  // namespace fourfold::plan

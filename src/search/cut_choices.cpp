@@ -59,36 +59,14 @@ op::FactorSizes dims_as_factors(const Shape& shape) {
   return sizes;
 }
 
-op::Cuts cuts_of_dim(std::int64_t size, std::span<const AxisId> axes, const Mesh& mesh) {
-  op::Cuts cuts;
-  std::int64_t ranks = 1;
-  for (const AxisId axis : axes) {
-    cuts.push_back({axis, std::nullopt});
-    ranks *= mesh.axes[axis.index()].size;
-  }
-  if (size % ranks == 0) return cuts;
-  std::int64_t stride = (size + ranks - 1) / ranks;
-  for (std::size_t i = cuts.size(); i-- > 0;) {
-    cuts[i].stride = stride;
-    stride *= mesh.axes[cuts[i].axis.index()].size;
-  }
-  return cuts;
-}
-
 op::Sharding sharding_of(const plan::FactorAxes& cuts, const Shape& shape, const Mesh& mesh) {
   op::Sharding sharding;
   sharding.dims.resize(shape.rank());
   for (const auto& [letter, axes] : cuts) {
     const auto dim = static_cast<std::size_t>(letter - 'a');
-    sharding.dims[dim] = cuts_of_dim(shape[dim], axes, mesh);
+    sharding.dims[dim] = plan::cuts_of_dim(shape[dim], axes, mesh);
   }
   return sharding;
-}
-
-bool is_cut_by(const op::Sharding& sharding, AxisId axis) {
-  return std::ranges::any_of(sharding.dims, [&](const op::Cuts& cuts) {
-    return std::ranges::any_of(cuts, [&](const op::Cut& cut) { return cut.axis == axis; });
-  });
 }
 
 bool has_strides(const op::Sharding& sharding) {

@@ -33,12 +33,6 @@ void for_each_cuts(const Mesh& mesh, std::span<const AxisId> axes, const FixedCu
 op::FactorSizes dims_as_factors(const Shape& shape);
 /// The sharding of a tensor of that shape whose dims, as factors, are cut so.
 op::Sharding sharding_of(const plan::FactorAxes& cuts, const Shape& shape, const Mesh& mesh);
-/// The cuts of a dim by these axes, outermost first; where they do not divide it, each states its
-/// stride.
-op::Cuts cuts_of_dim(std::int64_t size, std::span<const AxisId> axes, const Mesh& mesh);
-
-/// True if an axis cuts a dim.
-bool is_cut_by(const op::Sharding& sharding, AxisId axis);
 bool has_strides(const op::Sharding& sharding);
 /// True if a rank has padding of some dim: its cuts state strides, and no dim is cut cyclically.
 bool has_padding(const Shape& shape, const op::Sharding& sharding, const Mesh& mesh);

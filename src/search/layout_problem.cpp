@@ -165,7 +165,8 @@ bool LayoutProblem::may_read(std::size_t node, const Way& way, std::size_t read,
   if (linear == Linear::no || (linear == Linear::first && read > 0)) return true;
   return std::ranges::all_of(kept.partial, [&](const op::Partial& one) {
     for (std::size_t i = 0; i < way.seen.size(); ++i)
-      if (is_cut_by(shardings_[operand(node, i).index()].all[way.seen[i]], one.axis)) return true;
+      if (plan::cuts_axis(shardings_[operand(node, i).index()].all[way.seen[i]], one.axis))
+        return true;
     const auto terms = way.terms.find(one.axis);
     if (terms == way.terms.end()) return false;
     return linear == Linear::all || terms->second <= read;

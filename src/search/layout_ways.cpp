@@ -89,15 +89,15 @@ void LayoutProblem::add_ways(std::size_t node, const op::FactorRule& rule,
   std::optional<char> padded;
   for (const auto& [factor, by] : axes)
     if (has_strides({.mesh = {},
-                     .dims = {cuts_of_dim(sizes.at(factor), by, *setting_.mesh)},
+                     .dims = {plan::cuts_of_dim(sizes.at(factor), by, *setting_.mesh)},
                      .partial = {}}))
       padded = factor;
     else if (!choice.cut(factor, sizes.at(factor), by))
       return;
   // Last, as it leaves all else whole that the operand has.
   if (padded &&
-      !cut_padded(rule, *padded, cuts_of_dim(sizes.at(*padded), axes.at(*padded), *setting_.mesh),
-                  choice))
+      !cut_padded(rule, *padded,
+                  plan::cuts_of_dim(sizes.at(*padded), axes.at(*padded), *setting_.mesh), choice))
     return;
   plan::NodeShardings shardings;
   std::vector<Sharding> claims;
@@ -120,7 +120,7 @@ void LayoutProblem::for_each_terms(std::size_t node, const op::FactorRule& rule,
   if (axes.empty() || rule.linear == Linear::no) return visit(terms);
   const AxisId axis = axes[0];
   for_each_terms(node, rule, shardings, claims, axes.subspan(1), terms, visit);
-  const auto cuts = [&](const Sharding& one) { return is_cut_by(one, axis); };
+  const auto cuts = [&](const Sharding& one) { return plan::cuts_axis(one, axis); };
   if (std::ranges::any_of(shardings.reads, cuts) || std::ranges::any_of(claims, cuts)) return;
   const std::vector<ValueId>& reads = train_.nodes[node].reads;
   const std::size_t most = rule.linear == Linear::one ? reads.size() : 1;
@@ -234,7 +234,7 @@ void LayoutProblem::add_rest(std::size_t value, const Sharding& rest) {
   if (is_padded(id, rest)) return;
   const std::int64_t rows = op::local_size(shape[0], rest.dims[0], mesh);
   for (const AxisId axis : axes_) {
-    if (is_cut_by(rest, axis) || rows % mesh.axes[axis.index()].size != 0) continue;
+    if (plan::cuts_axis(rest, axis) || rows % mesh.axes[axis.index()].size != 0) continue;
     Sharding moments = rest;
     moments.dims[0].push_back({axis, std::nullopt});
     add(moments);

@@ -18,6 +18,7 @@
 #include "search/explain.h"
 #include "search/price_stages.h"
 #include "search/searched_plans.h"
+#include "search/simulate_plan.h"
 
 namespace fourfold::search {
 namespace {
@@ -367,10 +368,8 @@ class Ranker {
     // What is far below the memory has room; programs need little more than closed forms say.
     constexpr double surely = 0.8;
     if (counted.plan.expected_bytes() <= surely * answer_.memory_bytes) return true;
-    std::int64_t most = 0;
-    for (const program::Bundle& bundle : question_.compile(counted.plan.spec).classes)
-      most = std::max(most, bundle.persistent_bytes + bundle.transient_bytes);
-    return static_cast<double>(most) <= answer_.memory_bytes;
+    return static_cast<double>(bytes_of_rank(question_.compile(counted.plan.spec))) <=
+           answer_.memory_bytes;
   }
 
   /// Keeps a problem of each kind.

@@ -16,13 +16,6 @@ namespace {
 /// Fewer micro-batches are compiled only where that saves as large a part of them.
 constexpr double least_saved = 0.4;
 
-std::int64_t bytes_of_rank(const program::Job& job) {
-  std::int64_t most = 0;
-  for (const program::Bundle& bundle : job.classes)
-    most = std::max(most, bundle.persistent_bytes + bundle.transient_bytes);
-  return most;
-}
-
 std::int64_t micros_of(const plan::PlanSpec& spec) {
   return std::get<plan::Batching>(plan::solve_batching(spec)).accumulation;
 }
@@ -116,6 +109,13 @@ class FewMicros {
 };
 
 }  // namespace
+
+std::int64_t bytes_of_rank(const program::Job& job) {
+  std::int64_t most = 0;
+  for (const program::Bundle& bundle : job.classes)
+    most = std::max(most, bundle.persistent_bytes + bundle.transient_bytes);
+  return most;
+}
 
 Simulated simulate_whole(const Question& question, plan::PlanSpec& spec, double memory_bytes) {
   const program::Job job = compile_within(question, spec, memory_bytes);

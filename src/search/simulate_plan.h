@@ -10,6 +10,9 @@
 
 namespace fourfold::search {
 
+/// Both regions of the rank that has most.
+std::int64_t bytes_of_rank(const program::Job& job);
+
 /// Compiles a plan for all ranks and simulates its training step on the question's cluster. Where
 /// it needs more than `memory_bytes` and its memory is not limited, it is compiled again within
 /// that, and the spec says so. Cost: compiling, and n log n in instructions.
