@@ -127,7 +127,9 @@ TEST_F(VirtualHosts, ranks_of_one_host_share_the_rate_within_it) {
 }
 
 TEST_F(VirtualHosts, a_program_ends_with_its_exit_code_and_each_host_has_its_name) {
-  const CommandResult names = marked(format("{} run {} --ranks 2 hostname", script, path("hosts")));
+  // The launcher may warn on stderr of a daemon that was faster than it was (setpgid failed).
+  const CommandResult names = marked(
+      format("({} run {} --ranks 2 hostname 2>{})", script, path("hosts"), path("warnings")));
   EXPECT_EQ(names.code, 0);
   std::vector<std::string> lines = split(std::string(trim(names.text)), '\n');
   std::ranges::sort(lines);
