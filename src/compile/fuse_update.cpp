@@ -96,8 +96,10 @@ class UpdateFuser {
 }  // namespace
 
 Program fuse_update(Program program, const machine::Target& target) {
-  program = UpdateFuser<op::AdamWList>::run(std::move(program), target);
-  return UpdateFuser<op::SgdList>::run(std::move(program), target);
+  op::for_each_optimizer([&]<class Row>() {
+    program = UpdateFuser<op::UpdateList<Row>>::run(std::move(program), target);
+  });
+  return program;
 }
 
 }  // namespace fourfold::compile

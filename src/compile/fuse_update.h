@@ -9,8 +9,7 @@ namespace fourfold::compile {
 
 /// Puts updates that share their scalars and their optimizer's settings together where the first of
 /// them stands, as far as nothing between touches what they touch. Gathers of updated rows follow
-/// after them. Does nothing where the target has no list of that optimizer ("adamw_list",
-/// "sgd_list").
+/// after them. Does nothing where the target has no list of that optimizer, such as "sgd_list".
 /// Runs after `lower`, on collectives that are in place, and before anything has an address.
 program::Program fuse_update(program::Program program, const machine::Target& target);
 

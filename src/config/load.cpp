@@ -24,14 +24,19 @@ namespace {
 /// The largest file: what the YAML reader takes.
 constexpr std::size_t most_bytes = std::size_t{1} << 20;
 
-constexpr const char* kind_key = "model.kind";
+constexpr const char *kind_key = "model.kind", *optimizer_key = "optimizer.name";
+/// True if where other keys are stored depends on the key, so that it is read before them.
+bool is_first(std::string_view path) {
+  return path == kind_key || path == optimizer_key;
+}
 
 class Loader {
  public:
   explicit Loader(const Sources& sources) : sources_(sources), problems_(sources.problems()) {
-    for (const Source& source : sources.all()) find_kind(source);
+    for (const Source& source : sources.all())
+      for (const char* path : {kind_key, optimizer_key}) find_first(source, path);
     for (const Key& key : keys())
-      if (key.path != kind_key) store_fallback(key, config_);
+      if (!is_first(key.path)) store_fallback(key, config_);
     for (const Source& source : sources.all()) read(source);
   }
 
@@ -63,20 +68,21 @@ class Loader {
     std::size_t order;  // later ones win
   };
 
-  /// The last of the texts names the family that keys are stored for which several have.
-  void find_kind(const Source& source) {
+  /// The last of the texts names the family, or the optimizer, that keys are stored for which
+  /// several have.
+  void find_first(const Source& source, std::string_view wanted) {
     const YamlNode* node = &source.document.root;
     std::string path = source.key ? source.key->text : "";
-    while (node != nullptr && path != kind_key) {
+    while (node != nullptr && path != wanted) {
       const auto member = std::ranges::find_if(node->members, [&](const YamlMember& inner) {
         const std::string name = path.empty() ? inner.key.text : path + "." + inner.key.text;
-        return name == kind_key || is_inside(kind_key, name);
+        return name == wanted || is_inside(wanted, name);
       });
       const bool is_found = member != node->members.end();
       if (is_found) path += (path.empty() ? "" : ".") + member->key.text;
       node = is_found ? &member->value : nullptr;
     }
-    if (node != nullptr) store_value(*find_key(kind_key), *node, config_);  // faults: see `set`
+    if (node != nullptr) store_value(*find_key(wanted), *node, config_);  // faults: see `set`
   }
 
   void read(const Source& source) {
@@ -151,8 +157,8 @@ class Loader {
   }
 
   void set(const YamlDocument& document, const Key& key, const YamlNode& value) {
-    Config other;  // takes the kind, which is found already
-    Config& into = key.path == kind_key ? other : config_;
+    Config other;  // takes what is found already
+    Config& into = is_first(key.path) ? other : config_;
     if (const auto rejection = store_value(key, value, into)) {
       problems_.push_back(
           document.problem_at(*rejection->where, rejection->message, rejection->hint));

@@ -24,7 +24,7 @@ std::vector<Rule> family_rules() {
 
 std::vector<Rule> all_rules() {
   std::vector<Rule> all;
-  for (const auto& part : {parallel_rules, family_rules, data_rules, train_rules})
+  for (const auto& part : {parallel_rules, family_rules, data_rules, train_rules, optimizer_rules})
     std::ranges::move(part(), std::back_inserter(all));
   return all;
 }

@@ -1,6 +1,5 @@
-// Relations between the keys of a run: its name, precision, learning rate, optimizer, samples.
+// Relations between the keys of a run: its name, precision, learning rate, samples.
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "config/rules_words.h"
@@ -81,27 +80,9 @@ Verdict folder_is_named(const Config& c) {
   return Finding{"run.dir is empty", "name a folder, or leave it out for runs/ and run.name"};
 }
 
-/// A setting of one optimizer says nothing to another. A file that states every default has the
-/// default for it.
-template <class SettingOf>
-Rule rule_of_optimizer(const std::string& key, graph::Optimizer owner, SettingOf setting_of) {
-  return {{key, "optimizer.name"}, [key, owner, setting_of](const Config& c) -> Verdict {
-            static const graph::OptimizerSpec plain;
-            if (c.optimizer.kind == owner || setting_of(c.optimizer) == setting_of(plain))
-              return std::nullopt;
-            const bool is_adamw = owner == graph::Optimizer::adamw;
-            const char *wanted = is_adamw ? "adamw" : "sgd", *named = is_adamw ? "sgd" : "adamw";
-            return Finding{
-                format("{} is a setting of {}, but optimizer.name = {}", key, wanted, named),
-                format("leave {} out, or set optimizer.name = {}", key, wanted)};
-          }};
-}
-
 }  // namespace
 
 std::vector<Rule> train_rules() {
-  using graph::Optimizer;
-  using graph::OptimizerSpec;
   return {
       {{"run.name"}, name_is_a_folder_name},
       {{"run.dir"}, folder_is_named},
@@ -111,13 +92,6 @@ std::vector<Rule> train_rules() {
       {{"lr_schedule.warmup_steps", "lr_schedule.decay_steps", "lr_schedule.kind", "train.steps"},
        warmup_fits_decay},
       {{"lr_schedule.min_lr", "optimizer.lr"}, least_rate_below_largest},
-      rule_of_optimizer("optimizer.betas", Optimizer::adamw,
-                        [](const OptimizerSpec& o) { return std::pair(o.beta1, o.beta2); }),
-      rule_of_optimizer("optimizer.eps", Optimizer::adamw, std::mem_fn(&OptimizerSpec::epsilon)),
-      rule_of_optimizer("optimizer.momentum", Optimizer::sgd,
-                        std::mem_fn(&OptimizerSpec::momentum)),
-      rule_of_optimizer("optimizer.nesterov", Optimizer::sgd,
-                        std::mem_fn(&OptimizerSpec::nesterov)),
       {{"sample.interval", "sample.tokens"}, intervals_have_samples},
   };
 }

@@ -41,5 +41,6 @@ Verdict at_most(std::string_view small_key, T small, std::string_view large_key,
 std::vector<Rule> parallel_rules();
 std::vector<Rule> data_rules();
 std::vector<Rule> train_rules();
+std::vector<Rule> optimizer_rules();
 
 }  // namespace fourfold::config

@@ -58,7 +58,7 @@ class Storer {
   }
   Result operator()(const Pair& pair) const {
     if (node_.kind != YamlNode::Kind::list || node_.items.size() != 2)
-      return unexpected(format("write two numbers in brackets: {}", key_.fallback));
+      return unexpected(format("write two numbers in brackets: {}", key_.example));
     if (auto refusal = store_number(node_.items[0], pair.first)) return refusal;
     return store_number(node_.items[1], pair.second);
   }

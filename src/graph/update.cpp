@@ -16,13 +16,7 @@ struct Trained {
   std::vector<ValueId> moments;
 };
 
-/// What the optimizer keeps of each parameter, in the order of its row's operands.
-std::vector<std::string_view> moments_of(Optimizer kind) {
-  if (kind == Optimizer::sgd) return {"momentum"};
-  return {"m", "v"};
-}
-
-std::vector<Trained> trained_parameters(Builder& builder, Optimizer kind) {
+std::vector<Trained> trained_parameters(Builder& builder, std::span<const op::Moment> moments) {
   std::vector<Trained> list;
   const std::size_t count = builder.graph().values.size();
   for (std::size_t i = 0; i < count; ++i) {
@@ -32,8 +26,8 @@ std::vector<Trained> trained_parameters(Builder& builder, Optimizer kind) {
     require(gradient.has_value(), format("{} takes part in the loss", value.name));
     const op::Op zero = op::Fill{.value = 0, .shape = value.shape};
     list.push_back({ValueId(i), *gradient, {}});
-    for (const std::string_view which : moments_of(kind)) {
-      const ValueId id = builder.given(format("{}/{}", which, value.name), value.shape,
+    for (const op::Moment& moment : moments) {
+      const ValueId id = builder.given(format("{}/{}", moment.name, value.name), value.shape,
                                        op::Element::accumulate, ValueRole::moment, zero);
       builder.set_labels(id, value.label, value.label);
       list.back().moments.push_back(id);
@@ -60,10 +54,13 @@ void for_each_persistent(std::span<const Graph> graphs, Builder& builder,
 
 }  // namespace
 
-void add_update(Builder& builder, const OptimizerSpec& spec, std::int64_t nominal_count) {
-  builder.set_phase(Phase::update);
-  builder.set_label("update");
-  const std::vector<Trained> list = trained_parameters(builder, spec.kind);
+namespace {
+
+/// Adds the update by one optimizer, whose settings `settings` has.
+template <class Row>
+void add_update_by(const Row& settings, Builder& builder, const OptimizerSpec& spec,
+                   std::int64_t nominal_count) {
+  const std::vector<Trained> list = trained_parameters(builder, Row::update.moments);
   const ValueId squared_norm = builder.field("result.squared_norm"),
                 found = builder.field("result.non_finite");
   const ValueId lr = builder.field("step.lr"), scale = builder.field("result.scale"),
@@ -83,19 +80,25 @@ void add_update(Builder& builder, const OptimizerSpec& spec, std::int64_t nomina
                    {squared_norm, valid_count, votes},
                    {builder.field("result.grad_norm"), scale, applied});
   for (const Trained& t : list) {
-    const double decay = decays(builder.graph().value(t.weight)) ? spec.weight_decay : 0;
-    std::vector<ValueId> written = {t.weight};
+    Row row = settings;
+    row.weight_decay = decays(builder.graph().value(t.weight)) ? spec.weight_decay : 0;
+    std::vector<ValueId> read = {t.gradient, lr, scale, applied}, written = {t.weight};
+    if (Row::update.counts_updates) read.push_back(updates);
     written.insert(written.end(), t.moments.begin(), t.moments.end());
     written.push_back(found);
-    if (spec.kind == Optimizer::sgd)
-      builder.apply_to(op::Sgd{spec.momentum, decay, spec.nesterov},
-                       {t.gradient, lr, scale, applied}, std::move(written));
-    else
-      builder.apply_to(op::AdamW{spec.beta1, spec.beta2, spec.epsilon, decay},
-                       {t.gradient, lr, scale, applied, updates}, std::move(written));
+    builder.apply_to(row, std::move(read), std::move(written));
   }
   builder.apply_to(op::CountUpdate{}, {applied}, {updates});
   builder.apply_to(op::CountNonFinite{}, {found}, {non_finite});
+}
+
+}  // namespace
+
+void add_update(Builder& builder, const OptimizerSpec& spec, std::int64_t nominal_count) {
+  builder.set_phase(Phase::update);
+  builder.set_label("update");
+  visit_optimizer(
+      spec, [&](const auto& settings) { add_update_by(settings, builder, spec, nominal_count); });
 }
 
 void add_averages(Builder& builder, double decay) {

@@ -9,10 +9,10 @@
 
 namespace fourfold::graph {
 
-/// Adds the update: global gradient norm and clipping, the check that all state is finite, AdamW
-/// for every parameter of the graph that has a gradient, the update counter. All ranks vote on
-/// whether it is applied, and their hosts on what happens after the step. `nominal_count` is what
-/// the loss scale of the gradient assumed.
+/// Adds the update: global gradient norm and clipping, the check that all state is finite, the
+/// optimizer for every parameter of the graph that has a gradient, the update counter. All ranks
+/// vote on whether it is applied, and their hosts on what happens after the step. `nominal_count`
+/// is what the loss scale of the gradient assumed.
 void add_update(Builder& builder, const OptimizerSpec& spec, std::int64_t nominal_count);
 
 /// Adds a moving average of every parameter, which begins as it does, after the update: "average/w"

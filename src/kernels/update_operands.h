@@ -5,24 +5,20 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "base/checked.h"
 #include "kernels/kernel.h"
-#include "kernels/update_decision.h"
+#include "kernels/optimizers.h"
 
 namespace fourfold::kernels {
 
 /// How many scalars a row of an optimizer reads, in the order lr, scale, applied, updates, and how
 /// many tensors it updates, the weight first.
 template <class Row>
-struct UpdateOperands;
-template <>
-struct UpdateOperands<op::AdamW> {
-  static constexpr std::size_t scalars = 4, states = 3;
-};
-template <>
-struct UpdateOperands<op::Sgd> {
-  static constexpr std::size_t scalars = 3, states = 2;
+struct UpdateOperands {
+  static constexpr std::size_t scalars = Row::update.counts_updates ? 4 : 3;
+  static constexpr std::size_t states = 1 + Row::update.num_moments;
 };
 
 /// Places in a list of `tensors` updates; where they round, each tensor has one operand more.
@@ -41,6 +37,19 @@ template <class T, class... More>
 FOURFOLD_CUDA inline bool are_finite(T weight, More... moments) {
   return T(0) * weight + (... + (T(0) * moments)) == T(0);
 }
+
+/// Updates one element, of which `state` holds the weight and its moments; the weight is kept where
+/// any of them is not finite. True if all are finite.
+template <class Update, class S, std::size_t... moment>
+FOURFOLD_CUDA inline bool update_element(const Update& update, S grad, S* state,
+                                         std::index_sequence<moment...>) {
+  const S value = update(grad, state[0], state[1 + moment]...);
+  const bool is_finite = are_finite(value, state[1 + moment]...);
+  state[0] = is_finite ? value : state[0];
+  return is_finite;
+}
+template <class Row>
+using MomentsOf = std::make_index_sequence<Row::update.num_moments>;
 
 /// Adds up, in the last operand, how many elements an update has found not finite.
 inline void count_found(Tensors operands, bool accumulate, std::int64_t found) {

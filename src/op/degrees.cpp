@@ -54,9 +54,14 @@ class DegreesOfRow {
   }
 
   void write(const Op& op) {
-    if (const bool is_adam = std::holds_alternative<AdamW>(op);
-        is_adam || std::holds_alternative<Sgd>(op))
-      return write_update(is_adam);
+    const bool is_update = visit_row(
+        [&](const auto& row) {
+          if constexpr (requires { row.update; })
+            return write_update(row.update.degree, row.update.weight_is_hash), true;
+          return false;
+        },
+        op);
+    if (is_update) return;
     const Degree made = of(op);
     for (std::size_t i = 0; i < operands_.size(); ++i) {
       if (operands_[i].role == Role::read || all_[i].is_integer) continue;
@@ -72,17 +77,16 @@ class DegreesOfRow {
   }
 
  private:
-  /// Moments are made of the scaled gradient, and of its square by AdamW, whose weight is a hash;
-  /// with SGD, the weight is a sum.
-  void write_update(bool is_adam) {
-    const double scaled = largest(all_[0]).degree + largest(all_[2]).degree;
-    const Degree moment = {std::max(most_.degree, is_adam ? 2 * scaled : scaled), most_.before};
+  /// Moments are made of the scaled gradient, to the power `degree`.
+  void write_update(double degree, bool weight_is_hash) {
+    const double scaled = degree * (largest(all_[0]).degree + largest(all_[2]).degree);
+    const Degree moment = {std::max(most_.degree, scaled), most_.before};
     for (std::size_t i = 0; i < operands_.size(); ++i) {
       if (operands_[i].role != Role::update || all_[i].is_integer) continue;
       const bool is_weight =
           operands_[i].state == State::weight || operands_[i].state == State::rounded;
       std::ranges::fill(all_[i].elements,
-                        word_of(is_adam && is_weight ? hashed(3 * moment.degree) : moment));
+                        word_of(weight_is_hash && is_weight ? hashed(3 * moment.degree) : moment));
     }
   }
 

@@ -356,68 +356,6 @@ struct UpdateControl {
   FOURFOLD_OP_ROW(UpdateControl, "update_control", nominal_count, clip);
 };
 
-/// Loshchilov, Hutter 2019 (arXiv:1711.05101), algorithm 2, with g = scale * grad and t = updates +
-/// 1:
-///   m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;
-///   w = w (1 - lr decay) - lr (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + epsilon).
-/// An element whose new weight or moments are not all finite keeps its weight, and
-///   non_finite (+)= the number of such elements.
-/// Where applied = 0, no tensor is written and the number is 0.
-/// A row that `rounds` also writes each new weight rounded to the type of the computation, to
-/// nearest even; gradient, weight and moments then have the type of its sums.
-struct AdamW {
-  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0;
-  bool accumulate = false, rounds = false;
-  FOURFOLD_OP_ROW(AdamW, "adamw", beta1, beta2, epsilon, weight_decay, accumulate, rounds);
-};
-
-/// SGD with momentum (Sutskever et al. 2013, in the form of PyTorch's torch.optim.SGD without
-/// dampening). With g = scale * grad + weight_decay * w:
-///   momentum = mu momentum + g;  w = w - lr momentum;  with nesterov  w = w - lr (g + mu
-///   momentum).
-/// What is not finite is kept and counted, and applied = 0 and `rounds` mean, as for AdamW.
-struct Sgd {
-  double mu = 0.9, weight_decay = 0;
-  bool nesterov = false, accumulate = false, rounds = false;
-  FOURFOLD_OP_ROW(Sgd, "sgd", mu, weight_decay, nesterov, accumulate, rounds);
-};
-
-// Lists of updates, a row for each optimizer. Each tensor is updated as `One` has it, the first
-// `decayed` of them with the weight decay, the others without. Operands: the scalars that One
-// reads, once; all gradients; then what One updates, tensor by tensor; and one number of elements
-// that are not finite, of all tensors.
-//   count()       `tensors`, within what a program can have: a text may claim anything
-//   one(i)        the update of tensor number i
-//   operands_of(i)  places of the operands of tensor number i, in the order of One's
-//   of(settings, tensors, decayed)  the list of updates with the settings of one that decays
-
-struct AdamWList {
-  using One = AdamW;
-  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0;
-  std::int64_t tensors = 1, decayed = 0;
-  bool accumulate = false, rounds = false;
-  static AdamWList of(const One& settings, std::int64_t tensors, std::int64_t decayed);
-  std::int64_t count() const;
-  One one(std::int64_t index) const;
-  std::vector<std::size_t> operands_of(std::int64_t index) const;
-  FOURFOLD_LIST_ROW(AdamWList, "adamw_list", beta1, beta2, epsilon, weight_decay, tensors, decayed,
-                    accumulate, rounds);
-};
-
-struct SgdList {
-  using One = Sgd;
-  double mu = 0.9, weight_decay = 0;
-  bool nesterov = false;
-  std::int64_t tensors = 1, decayed = 0;
-  bool accumulate = false, rounds = false;
-  static SgdList of(const One& settings, std::int64_t tensors, std::int64_t decayed);
-  std::int64_t count() const;
-  One one(std::int64_t index) const;
-  std::vector<std::size_t> operands_of(std::int64_t index) const;
-  FOURFOLD_LIST_ROW(SgdList, "sgd_list", mu, weight_decay, nesterov, tensors, decayed, accumulate,
-                    rounds);
-};
-
 /// average = decay average + (1 - decay) weight, where applied = 1: the moving average of a weight.
 struct MovingAverage {
   double decay = 0.9999;
@@ -527,10 +465,6 @@ struct Digest {
   ROW(SquaredNorm, reduction)             \
   ROW(Vote, control)                      \
   ROW(UpdateControl, control)             \
-  ROW(AdamW, optimizer)                   \
-  ROW(AdamWList, optimizer)               \
-  ROW(Sgd, optimizer)                     \
-  ROW(SgdList, optimizer)                 \
   ROW(MovingAverage, elementwise)         \
   ROW(MovingAverageList, elementwise)     \
   ROW(CountUpdate, control)               \

@@ -52,6 +52,11 @@ inline Residue dot(std::span<const Residue> a, std::span<const Residue> b) {
   return sum.value();
 }
 
+/// share old + (1 - share) term.
+inline Residue average_of(Residue share, Residue old, Residue term) {
+  return add(multiply(share, old), multiply(subtract(1, share), term));
+}
+
 /// 1 / count, as a mean needs it.
 inline Residue one_over(std::int64_t count) {
   return inverse(residue_of_integer(count));

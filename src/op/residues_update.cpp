@@ -38,66 +38,6 @@ void UpdateControl::residue_form(const Residues& residues, ResidueTensors all) c
   all[5].elements[0] = votes.against == 0 ? 1 : 0;
 }
 
-namespace {
-
-/// Updates each element where the step is applied. `new_weight(i)` changes the moments of an
-/// element and returns its new weight, which is not finite where any of them is not. The operands
-/// are the gradient, lr, scale, applied ...; the weight, at the place `weight`; ... the rounded
-/// weight where the row `rounds`, and the number of elements that are not finite.
-template <class Row, class NewWeight>
-void update_elements(const Row& row, ResidueTensors all, std::size_t weight,
-                     NewWeight&& new_weight) {
-  const bool is_applied = all[3].elements[0] != 0;
-  Residue found = 0;
-  for (std::size_t i = 0; is_applied && i < all[weight].elements.size(); ++i) {
-    const Residue changed = new_weight(i);
-    if (is_finite(changed))
-      all[weight].elements[i] = changed;
-    else
-      ++found;
-    if (row.rounds) all[all.size() - 2].elements[i] = all[weight].elements[i];
-  }
-  Residue& non_finite = all.back().elements[0];
-  non_finite = row.accumulate ? non_finite + found : found;
-}
-
-/// share old + (1 - share) term.
-Residue average_of(Residue share, Residue old, Residue term) {
-  return add(multiply(share, old), multiply(subtract(1, share), term));
-}
-
-}  // namespace
-
-void AdamW::residue_form(const Residues& residues, ResidueTensors all) const {
-  const Residue lr = all[1].elements[0], scale = all[2].elements[0],
-                updates = residue_of_integer(integer_at(all[4]));
-  const auto &grad = all[0], &weight = all[5], &first = all[6], &second = all[7];
-  const Residue of_first = residue_of(beta1), of_second = residue_of(beta2),
-                of_root = residue_of(epsilon), decay = residue_of(weight_decay);
-  update_elements(*this, all, 5, [&](std::size_t i) {
-    const Residue g = multiply(scale, grad.elements[i]);
-    Residue &m = first.elements[i], &v = second.elements[i];
-    m = average_of(of_first, m, g);
-    v = average_of(of_second, v, multiply(g, g));
-    return residues.hash(function_name("adamw.weight"), {weight.elements[i], m, v, lr, updates,
-                                                         of_first, of_second, of_root, decay});
-  });
-}
-
-void Sgd::residue_form(const Residues&, ResidueTensors all) const {
-  const Residue lr = all[1].elements[0], scale = all[2].elements[0];
-  const auto &grad = all[0], &weight = all[4], &momentum = all[5];
-  const Residue kept_share = residue_of(mu), decay = residue_of(weight_decay);
-  update_elements(*this, all, 4, [&](std::size_t i) {
-    const Residue w = weight.elements[i];
-    const Residue g = add(multiply(scale, grad.elements[i]), multiply(decay, w));
-    Residue& m = momentum.elements[i];
-    m = add(multiply(kept_share, m), g);
-    const Residue direction = nesterov ? add(g, multiply(kept_share, m)) : m;
-    return subtract(w, multiply(lr, direction));
-  });
-}
-
 void MovingAverage::residue_form(const Residues&, ResidueTensors all) const {
   if (all[1].elements[0] == 0) return;
   const Residue share = residue_of(decay);

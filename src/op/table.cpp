@@ -232,8 +232,8 @@ bool takes_any_element(const Op& op) {
       []<class Row>(const Row& row) {
         if constexpr (requires { Row::rule; }) return Row::rule.takes_any_element && !is_wide(row);
         if constexpr (requires { row.rounds; }) return !row.rounds;
-        return is_one_of<Row, SquaredNorm, AdamW, AdamWList, Sgd, SgdList, MovingAverage,
-                         MovingAverageList, InitNormal, InitUniform, Fill, Digest>;
+        return is_one_of<Row, SquaredNorm, MovingAverage, MovingAverageList, InitNormal,
+                         InitUniform, Fill, Digest>;
       },
       op);
 }

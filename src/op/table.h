@@ -15,6 +15,7 @@
 #include "op/elementwise.h"
 #include "op/fused.h"
 #include "op/group_norm.h"
+#include "op/optimizers.h"
 #include "op/pictures.h"
 
 namespace fourfold::op {
@@ -25,6 +26,7 @@ namespace fourfold::op {
 /// every row.
 #define FOURFOLD_ROWS(ROW)        \
   FOURFOLD_PLAIN_ROWS(ROW)        \
+  FOURFOLD_OPTIMIZER_ROWS(ROW)    \
   FOURFOLD_ATTENTION_ROWS(ROW)    \
   FOURFOLD_PICTURE_ROWS(ROW)      \
   FOURFOLD_GROUP_NORM_ROWS(ROW)   \

@@ -82,20 +82,24 @@ class Golden {
                   .micro_batch_size = batch / accumulation,
                   .seq_length = is_of_pictures() ? 1 : integer("data.seq_length"),
                   .compute = compute};
-    setup.optimizer = {.beta1 = number("optimizer.beta1"),
-                       .beta2 = number("optimizer.beta2"),
-                       .epsilon = number("optimizer.epsilon"),
-                       .weight_decay = number("optimizer.weight_decay"),
-                       .grad_clip = number("optimizer.grad_clip")};
-    if (has("optimizer.momentum")) {
-      setup.optimizer.kind = graph::Optimizer::sgd;
-      setup.optimizer.momentum = number("optimizer.momentum");
-      setup.optimizer.nesterov = flag("optimizer.nesterov");
-    }
+    setup.optimizer = optimizer();
     return setup;
   }
 
  private:
+  graph::OptimizerSpec optimizer() const {
+    const auto of = [&](const auto& row) {
+      return graph::OptimizerSpec::of(row, number("optimizer.weight_decay"),
+                                      number("optimizer.grad_clip"));
+    };
+    const std::string name = has("optimizer.name") ? setting("optimizer.name") : "adamw";
+    if (name == "sgd")
+      return of(
+          op::Sgd{.mu = number("optimizer.momentum"), .nesterov = flag("optimizer.nesterov")});
+    const double beta1 = number("optimizer.beta1"), beta2 = number("optimizer.beta2");
+    if (name == "lion") return of(op::Lion{beta1, beta2});
+    return of(op::AdamW{beta1, beta2, number("optimizer.epsilon")});
+  }
   bool is_of(const std::string& kind) const {
     return has("model.kind") && setting("model.kind") == kind;
   }

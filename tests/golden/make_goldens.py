@@ -19,12 +19,15 @@ from models_llama import Llama, Rope
 from torch.nn import functional
 
 BETAS, ADAM_EPSILON, WEIGHT_DECAY = (0.9, 0.95), 1e-8, 0.1
+LION_BETAS = (0.9, 0.99)
 MICRO_BATCH_SIZES = (4, 2, 1)  # all give the same training: the loss is a mean over the global batch
 CONSTANT_LR = (1e-3,) * STEPS
 VARYING_LR = (2e-4, 6e-4, 1e-3, 1e-3, 9e-4, 7e-4, 5e-4, 3e-4, 1.5e-4, 1e-4)
 CONSTANT_SGD_LR, VARYING_SGD_LR = (tuple(50 * lr for lr in rates) for rates in (CONSTANT_LR, VARYING_LR))
 # Rounding moves values by 1e-6 in a float32 run, and must not take them across a bend of ReLU or max-pooling.
 DISTANCE_TO_BEND = 1e-4
+# Rounding moves averages of gradients by 1e-16, and must not turn the step of a weight by Lion.
+DISTANCE_TO_TURN = 1e-10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +39,7 @@ class Case:
     seed: int
     momentum: float = 0.0  # above 0: SGD instead of AdamW
     nesterov: bool = False
+    lion: bool = False  # instead of AdamW
 
 
 # The clip of the third case lies between its smallest and largest norm, so that both branches are taken; the others
@@ -63,6 +67,7 @@ CASES = (
     Case("llama-biases", Llama(tied=False, bias=True, groups=1, of_group=3, attention_bias="all",
                                rope=Rope("yarn", factor=4.0, original_positions=8, beta_fast=1.0, beta_slow=0.1)),
          VARYING_SGD_LR, 0.5, 34, momentum=0.9),
+    Case("gpt-lion", Gpt(tied=True, bias=True), VARYING_LR, 0.5, 51, lion=True),
 )
 # Step 0 of these once more, in bf16.
 AUTOCAST_CASES = CASES[:1] + CASES[3:4] + CASES[11:12]
@@ -87,6 +92,31 @@ def batches(case):
 EVERY_ROW = slice(0, B)
 
 
+class Lion(torch.optim.Optimizer):
+    """Chen et al. 2023 (arXiv:2302.06675), algorithm 2, in place and in the order in which PyTorch's own optimizers compute."""
+
+    def __init__(self, groups, betas):
+        super().__init__(groups, {"lr": 0.0, "betas": betas})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for weight in group["params"]:
+                average = self.state[weight].setdefault("average", torch.zeros_like(weight))
+                weight.mul_(1 - group["lr"] * group["weight_decay"])
+                weight.add_(average.mul(beta1).add_(weight.grad, alpha=1 - beta1).sign_(), alpha=-group["lr"])
+                average.lerp_(weight.grad, 1 - beta2)
+
+
+def optimizer_of(case, groups):
+    if case.lion:
+        return Lion(groups, LION_BETAS)
+    if case.momentum > 0:
+        return torch.optim.SGD(groups, lr=0.0, momentum=case.momentum, nesterov=case.nesterov, foreach=False, fused=False)
+    return torch.optim.AdamW(groups, lr=0.0, betas=BETAS, eps=ADAM_EPSILON, foreach=False, fused=False)
+
+
 def train(case, micro_batch_size):
     """Ten steps by PyTorch's optimizer and clipping; returns the tensors of the file."""
     start = initial_weights(case)
@@ -94,11 +124,7 @@ def train(case, micro_batch_size):
     inputs, labels = batches(case)
     groups = [{"params": [w for name, w in weights.items() if decays(name)], "weight_decay": WEIGHT_DECAY},
               {"params": [w for name, w in weights.items() if not decays(name)], "weight_decay": 0.0}]
-    if case.momentum > 0:
-        optimizer = torch.optim.SGD(
-            groups, lr=0.0, momentum=case.momentum, nesterov=case.nesterov, foreach=False, fused=False)
-    else:
-        optimizer = torch.optim.AdamW(groups, lr=0.0, betas=BETAS, eps=ADAM_EPSILON, foreach=False, fused=False)
+    optimizer = optimizer_of(case, groups)
     result = {f"initial/{name}": value for name, value in start.items()}
     if hasattr(case.model, "logits"):
         result["logits"] = case.model.logits(start, inputs[0])
@@ -177,8 +203,8 @@ def check_micro_batches(case, golden):
         for name, value in golden.items():
             if not value.is_floating_point():
                 continue
-            # Key biases of a GPT have gradient zero: what is left of it is rounding.
-            keys = name.startswith("gradient/") and has_idle_keys(case, name)
+            # Key biases of a GPT have gradient zero: what is left of it is rounding, of which Lion takes the sign.
+            keys = (case.lion or name.startswith("gradient/")) and has_idle_keys(case, name)
             got, expected = (other[name][::2], value[::2]) if keys else (other[name], value)
             expect(far(got, expected) < 1e-11, f"{case.name}: {name} differs with micro-batches of {size}")
 
@@ -208,7 +234,7 @@ def check_differences(case, golden):
 
 
 def check_update(case, golden):
-    """Clipping and the update as written in src/op/ops.h (UpdateControl, AdamW, Sgd), with gradients by autograd.grad."""
+    """Clipping and the update as written in src/op/ops.h (UpdateControl) and src/op/optimizers.h, with gradients by autograd.grad."""
     weights = {name: golden[f"initial/{name}"].clone() for name in case.model.shapes()}
     first = {name: torch.zeros_like(w) for name, w in weights.items()}
     second = {name: torch.zeros_like(w) for name, w in weights.items()}
@@ -232,12 +258,22 @@ def check_update(case, golden):
                 direction = g + case.momentum * first[name] if case.nesterov else first[name]
                 weights[name] = (leaves[name].detach() - lr * direction).detach()
                 continue
+            if case.lion:
+                direction = LION_BETAS[0] * first[name] + (1 - LION_BETAS[0]) * g
+                first[name] = LION_BETAS[1] * first[name] + (1 - LION_BETAS[1]) * g
+                moved = direction[0::2] if has_idle_keys(case, name) else direction
+                moved = moved[moved != 0]  # positions that no sample has are not moved
+                expect(float(moved.abs().min()) > DISTANCE_TO_TURN,
+                       f"{case.name}: {name} has a direction near zero, try another seed")
+                weights[name] = (leaves[name].detach() * (1 - lr * decay) - lr * direction.sign()).detach()
+                continue
             first[name] = BETAS[0] * first[name] + (1 - BETAS[0]) * g
             second[name] = BETAS[1] * second[name] + (1 - BETAS[1]) * g * g
             direction = first[name] / (1 - BETAS[0]**t) / ((second[name] / (1 - BETAS[1]**t)).sqrt() + ADAM_EPSILON)
             weights[name] = (leaves[name].detach() * (1 - lr * decay) - lr * direction).detach()
     for name, value in weights.items():
-        expect(far(value, golden[f"final/{name}"]) < 1e-11, f"{case.name}: final {name}")
+        step = 2 if case.lion and has_idle_keys(case, name) else 1
+        expect(far(value[::step], golden[f"final/{name}"][::step]) < 1e-11, f"{case.name}: final {name}")
 
 
 def check_discerning(case, golden):
@@ -270,6 +306,7 @@ def metadata(case):
         "optimizer.momentum": repr(case.momentum),
         "optimizer.nesterov": "true" if case.nesterov else "false",
     }
+    lion = {"optimizer.name": "lion", "optimizer.beta1": repr(LION_BETAS[0]), "optimizer.beta2": repr(LION_BETAS[1])}
     return {
         "format": "pt",
         "made_by": "tests/golden/make_goldens.py",
@@ -282,7 +319,7 @@ def metadata(case):
         "train.global_batch_size": str(B),
         "train.micro_batch_sizes": ",".join(map(str, MICRO_BATCH_SIZES)),
         "train.steps": str(STEPS),
-    } | (sgd if case.momentum > 0 else {})
+    } | (sgd if case.momentum > 0 else lion if case.lion else {})
 
 
 def safetensors(tensors, strings):

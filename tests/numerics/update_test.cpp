@@ -46,6 +46,19 @@ Arrays sgd_magnitude(const Case& sample, const Arrays& outputs) {
   return magnitude;
 }
 
+/// A step has the size of the rate whatever the average is.
+Arrays lion_magnitude(const Case& sample, const Arrays& outputs) {
+  const auto& op = std::get<op::Lion>(sample.op);
+  const double lr = sample.reads[1].data[0], scale = sample.reads[2].data[0];
+  Arrays magnitude = outputs;
+  for (std::size_t i = 0; i < outputs[0].data.size(); ++i) {
+    const double g = std::abs(scale * sample.reads[0].data[i]);
+    magnitude[0].data[i] = std::abs(sample.updates[0].data[i]) * (1 + lr * op.weight_decay) + lr;
+    magnitude[1].data[i] = op.beta2 * std::abs(sample.updates[1].data[i]) + (1 - op.beta2) * g;
+  }
+  return magnitude;
+}
+
 /// The magnitudes of a list are those of its tensors; an update's first `reads` operands are read.
 Case with_magnitude_of_parts(Case sample, std::size_t reads_of_one,
                              Arrays (*magnitude_of_one)(const Case&, const Arrays&)) {
@@ -72,37 +85,35 @@ Case with_magnitude_of_parts(Case sample, std::size_t reads_of_one,
   return sample;
 }
 
-/// A list of updates by SGD, the first `decayed` of its tensors with weight decay.
-Case sgd_list_case(const std::vector<std::int64_t>& counts, std::int64_t decayed, bool applied) {
-  const auto tensors = static_cast<std::int64_t>(counts.size());
-  Case sample{applied ? "tensors of odd sizes" : "not applied",
-              op::SgdList{0.9, 0.1, applied, tensors, decayed},
-              {scalar(0.01), scalar(0.5), scalar(applied ? 1 : 0)}};
-  for (const std::int64_t count : counts)
-    sample.reads.push_back(uniform({count}, "grad" + std::to_string(count)));
-  for (const std::int64_t count : counts) {
-    sample.updates.push_back(uniform({count}, "weight" + std::to_string(count)));
-    sample.updates.push_back(uniform({count}, "momentum" + std::to_string(count)));
-  }
-  return with_magnitude_of_parts(std::move(sample), 4, sgd_magnitude);
-}
-
-/// A list of updates, the first `decayed` of its tensors with weight decay.
-Case list_case(std::string name, const std::vector<std::int64_t>& counts, std::int64_t decayed,
-               bool applied) {
+/// A list of updates by the optimizer of `settings`, the first `decayed` of its tensors with weight
+/// decay.
+template <class Row>
+Case list_case(std::string name, const Row& settings, const std::vector<std::int64_t>& counts,
+               std::int64_t decayed, bool applied,
+               Arrays (*magnitude_of_one)(const Case&, const Arrays&)) {
   const auto tensors = static_cast<std::int64_t>(counts.size());
   Case sample{std::move(name),
-              op::AdamWList{0.9, 0.95, 1e-8, 0.1, tensors, decayed},
-              {scalar(0.01), scalar(0.5), scalar(applied ? 1 : 0), scalar(6)}};
+              op::UpdateList<Row>::of(settings, tensors, decayed),
+              {scalar(0.01), scalar(0.5), scalar(applied ? 1 : 0)}};
+  if (Row::update.counts_updates) sample.reads.push_back(scalar(6));
+  const std::size_t reads_of_one = sample.reads.size() + 1;
   for (const std::int64_t count : counts)
     sample.reads.push_back(uniform({count}, "grad" + std::to_string(count)));
   for (const std::int64_t count : counts) {
     sample.updates.push_back(uniform({count}, "weight" + std::to_string(count)));
-    sample.updates.push_back(uniform({count}, "m" + std::to_string(count)));
-    sample.updates.push_back(uniform({count}, "v" + std::to_string(count), 0.1, 1));
+    for (const op::Moment& moment : Row::update.moments) {
+      const double low = moment.domain.low > 0 ? 0.1 : -1;
+      sample.updates.push_back(
+          uniform({count}, std::string(moment.name) + std::to_string(count), low, 1));
+    }
   }
-  return with_magnitude_of_parts(std::move(sample), 5, adamw_magnitude);
+  return with_magnitude_of_parts(std::move(sample), reads_of_one, magnitude_of_one);
 }
+
+constexpr op::AdamW usual_adamw{0.9, 0.95, 1e-8, 0.1};
+constexpr op::Sgd usual_sgd{0.9, 0.1, true};
+// Betas of few bits: the sign of an average that cancels does not depend on how it is rounded.
+constexpr op::Lion usual_lion{0.875, 0.984375, 0.1};
 
 /// Moving averages of tensors of these sizes.
 Case averages_case(const std::vector<std::int64_t>& counts, bool applied) {
@@ -150,7 +161,7 @@ std::vector<Case> update_cases() {
     const Arrays state = {uniform({count}, "weight"), uniform({count}, "m"),
                           uniform({count}, "v", 0.1, 1)};
     for (const bool applied : {true, false})
-      cases.push_back({applied ? "applied" : "not applied", op::AdamW{0.9, 0.95, 1e-8, 0.1},
+      cases.push_back({applied ? "applied" : "not applied", usual_adamw,
                        adamw_reads(grad, 0.01, 0.5, applied, 6), state, 1, adamw_magnitude});
     for (const bool nesterov : {false, true})
       for (const bool applied : {true, false})
@@ -161,6 +172,13 @@ std::vector<Case> update_cases() {
              {state[0], state[1]},
              1,
              sgd_magnitude});
+    for (const bool applied : {true, false})
+      cases.push_back({applied ? "applied" : "not applied",
+                       usual_lion,
+                       {grad, scalar(0.01), scalar(0.5), scalar(applied ? 1 : 0)},
+                       {state[0], state[1]},
+                       1,
+                       lion_magnitude});
   }
   // Many: more than one launch of a GPU takes.
   const std::vector<std::int64_t> odd = {70001, 1, 77, 16384, 20000}, many(1300, 3);
@@ -175,11 +193,14 @@ std::vector<Case> update_cases() {
                      length});
   }
   for (const bool applied : {true, false}) {
-    cases.push_back(list_case("one tensor", {33}, 1, applied));
-    cases.push_back(list_case("tensors of odd sizes", {70001, 1, 77, 20000}, 2, applied));
-    cases.push_back(sgd_list_case({70001, 1, 77, 20000}, 2, applied));
-    for (const auto& counts : {std::vector<std::int64_t>{33}, odd, many})
-      cases.push_back(averages_case(counts, applied));
+    const std::string name = applied ? "tensors of odd sizes" : "not applied";
+    const std::vector<std::int64_t> counts = {70001, 1, 77, 20000};
+    cases.push_back(list_case("one tensor", usual_adamw, {33}, 1, applied, adamw_magnitude));
+    cases.push_back(list_case(name, usual_adamw, counts, 2, applied, adamw_magnitude));
+    cases.push_back(list_case(name, usual_sgd, counts, 2, applied, sgd_magnitude));
+    cases.push_back(list_case(name, usual_lion, counts, 2, applied, lion_magnitude));
+    for (const auto& averaged : {std::vector<std::int64_t>{33}, odd, many})
+      cases.push_back(averages_case(averaged, applied));
   }
   cases.push_back({"clipping", op::UpdateControl{96, 1.0}, control_reads(25, 90, {})});
   cases.push_back(
@@ -271,8 +292,13 @@ TEST(Sgd, keeps_and_counts_what_would_not_be_finite) {
                             {uniform({40}, "grad"), scalar(0.1), scalar(1), scalar(1)}, 1);
 }
 
+TEST(Lion, keeps_and_counts_what_would_not_be_finite) {
+  expect_kept_and_counted(usual_lion, {uniform({40}, "grad"), scalar(0.1), scalar(1), scalar(1)},
+                          1);
+}
+
 TEST(AdamWList, counts_in_all_of_its_tensors) {
-  const op::AdamWList list{.tensors = 2, .decayed = 1};
+  const auto list = op::AdamWList::of({}, 2, 1);
   const Array grad = uniform({40}, "grad");
   const Arrays reads = {scalar(0.1), scalar(1), scalar(1), scalar(3), grad, grad};
   Arrays state = faulty_state(2);
@@ -365,8 +391,15 @@ TEST(Sgd, rounds_the_weights_that_it_leaves) {
                    applied);
 }
 
+TEST(Lion, rounds_the_weights_that_it_leaves) {
+  for (const bool applied : {true, false})
+    expect_rounded(usual_lion,
+                   {uniform({40}, "grad"), scalar(0.1), scalar(1), scalar(applied ? 1 : 0)}, 1,
+                   applied);
+}
+
 TEST(AdamWList, has_the_bits_of_its_tensors_where_it_rounds) {
-  const op::AdamWList list{.tensors = 2, .decayed = 1, .rounds = true};
+  const auto list = op::AdamWList::of({.rounds = true}, 2, 1);
   const Array grad = uniform({40}, "grad");
   const Arrays scalars = {scalar(0.1), scalar(1), scalar(1), scalar(3)};
   Arrays reads = scalars, state = faulty_state(2);
@@ -412,11 +445,28 @@ TEST(AdamW, ten_steps_follow_the_paper) {
   }
 }
 
+/// Four steps of one weight whose gradient turns, as algorithm 2 of the paper has them by hand; a
+/// direction of zero moves nothing.
+TEST(Lion, steps_by_the_sign_of_the_average_that_has_seen_more_of_the_gradient) {
+  const op::Lion op{0.5, 0.75};
+  Arrays state = {Array{{1}, {1}}, Array{{1}, {0}}};
+  const std::vector<double> gradients = {2, -0.5, 1, -2}, weights = {0.875, 0.875, 0.75, 0.875},
+                            averages = {0.5, 0.25, 0.4375, -0.171875};
+  for (std::size_t t = 0; t < gradients.size(); ++t) {
+    state = apply(op, {"vector", DType::f64},
+                  {Array{{1}, {gradients[t]}}, scalar(0.125), scalar(1), scalar(1)}, state)
+                .values;
+    state.pop_back();
+    EXPECT_EQ(state[0].data[0], weights[t]) << t;
+    EXPECT_EQ(state[1].data[0], averages[t]) << t;
+  }
+}
+
 /// One list of tensors is as many updates, bit for bit, on any number of threads.
 TEST(AdamWList, gives_the_bits_of_its_parts) {
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16})
     for (const int threads : {1, 2, 3}) {
-      const Case all = list_case("", {50000, 3, 20000, 777}, 2, true);
+      const Case all = list_case("", usual_adamw, {50000, 3, 20000, 777}, 2, true, adamw_magnitude);
       const Result together = apply(all.op, {"vector", dtype, threads}, all.reads, all.updates);
       std::size_t output = 0;
       for (const op::Piece& part : op::pieces(all.op)) {

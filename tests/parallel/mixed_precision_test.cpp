@@ -269,8 +269,7 @@ TEST(MixedPrecision, losses_with_rounded_gradients_stay_within_the_error_of_thei
   constexpr double lr = 0.5;
   RunSetup setup = small_model();
   setup.gpt.dropout = 0;
-  setup.optimizer = {
-      .kind = graph::Optimizer::sgd, .momentum = 0, .weight_decay = 0, .grad_clip = 0};
+  setup.optimizer = graph::OptimizerSpec::of(op::Sgd{.mu = 0}, 0, 0);
   double size = 0;
   for (const auto& [name, of_tensor] : sizes_of_terms(setup)) size = std::hypot(size, of_tensor);
   for (const plan::Grid& grid : grids_that_reduce) {

@@ -396,7 +396,7 @@ class GridProgram {
 
   /// The updates of several weights as one instruction.
   Compute all_weights(const std::vector<Weight>& list, const std::string& count) {
-    Compute all{op::AdamWList{.tensors = static_cast<std::int64_t>(list.size())},
+    Compute all{op::AdamWList::of({}, static_cast<std::int64_t>(list.size()), 0),
                 DType::f32,
                 {},
                 std::nullopt,

@@ -78,7 +78,7 @@ inline EqualJob vgg_on(const plan::Grid& grid) {
                                  .mean = {0.4, 0.5, 0.6},
                                  .deviation = {0.2, 0.25, 0.3}};
   job.setup.plan.seq_length = 1;
-  job.setup.optimizer = {.kind = graph::Optimizer::sgd, .nesterov = true};
+  job.setup.optimizer = graph::OptimizerSpec::of(op::Sgd{.nesterov = true});
   return job;
 }
 

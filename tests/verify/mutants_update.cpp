@@ -139,17 +139,23 @@ bool leave_out(Compute& compute, List& list, std::uint64_t seed) {
 }
 
 bool is_list_of_updates(const Program& program, std::size_t at) {
-  return row_at<op::AdamWList>(program, at) != nullptr ||
-         row_at<op::SgdList>(program, at) != nullptr;
+  bool is_list = false;
+  op::for_each_optimizer([&]<class Row>() {
+    is_list = is_list || row_at<op::UpdateList<Row>>(program, at) != nullptr;
+  });
+  return is_list;
 }
 
 template <class Function>
 bool change_update_list(const Spot& spot, Function&& function) {
   auto* compute = spot.kind<Compute>();
   if (compute == nullptr) return false;
-  if (auto* list = std::get_if<op::AdamWList>(&compute->op)) return function(*compute, *list);
-  if (auto* list = std::get_if<op::SgdList>(&compute->op)) return function(*compute, *list);
-  return false;
+  bool is_changed = false;
+  op::for_each_optimizer([&]<class Row>() {
+    if (auto* list = std::get_if<op::UpdateList<Row>>(&compute->op))
+      is_changed = function(*compute, *list);
+  });
+  return is_changed;
 }
 
 std::optional<Change> update_left_out(const Program& program, std::size_t at, Draws& random) {

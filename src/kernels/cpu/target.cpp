@@ -128,8 +128,8 @@ machine::Target target(int threads, std::vector<machine::Choice> measured) {
        {float_products, double_products(), float_convolutions(), bf16_rows(float_products),
         std::vector{every("contract", "openblas"), every("*", "vector")}})
     choices.insert(choices.end(), built_in.begin(), built_in.end());
-  std::vector<std::string> fusions = {"adamw_list", "sgd_list", "moving_average_list",
-                                      "squared_norm"};
+  std::vector<std::string> fusions = op::names_of_update_lists();
+  fusions.insert(fusions.end(), {"moving_average_list", "squared_norm"});
   fusions.insert(fusions.end(), row_chains.begin(), row_chains.end());
   return {.backend = "cpu",
           .threads = threads,

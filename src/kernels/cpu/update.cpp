@@ -42,54 +42,24 @@ using Counter = std::conditional_t<sizeof(Sum<T>) == 4, std::int32_t, std::int64
 
 // How many elements they found not finite. Requires count < 2^31.
 
-template <class T>
-std::int64_t update_elements(const AdamWScalars& scalars, const T* grad, std::int64_t count,
-                             const std::array<T*, 3>& state) {
-  using S = Sum<T>;
-  T *weight = state[0], *m = state[1], *v = state[2];
-  const auto gradient_scale = static_cast<S>(scalars.gradient_scale);
-  const auto beta1 = static_cast<S>(scalars.beta1),
-             one_minus_beta1 = static_cast<S>(scalars.one_minus_beta1);
-  const auto beta2 = static_cast<S>(scalars.beta2),
-             one_minus_beta2 = static_cast<S>(scalars.one_minus_beta2);
-  const auto keep = static_cast<S>(scalars.keep), step_size = static_cast<S>(scalars.step_size);
-  const auto inverse_root = static_cast<S>(scalars.inverse_root),
-             epsilon = static_cast<S>(scalars.epsilon);
+template <class Row, class T>
+std::int64_t update_elements(const Update<Row, Sum<T>>& of_step, const T* grad, std::int64_t count,
+                             const std::array<T*, UpdateOperands<Row>::states>& of_tensor) {
+  // Copies, which no store to a tensor can change.
+  const Update<Row, Sum<T>> update = of_step;
+  constexpr std::size_t states = UpdateOperands<Row>::states;
+  T* state[states];
+  for (std::size_t s = 0; s < states; ++s) state[s] = of_tensor[s];
   Counter<T> found = 0;
-#pragma omp simd reduction(+ : found)
+  // Not `omp simd`, which would keep the array in memory.
+#pragma GCC ivdep
   for (std::int64_t i = 0; i < count; ++i) {
-    const S g = gradient_scale * summed(grad[i]);
-    const S average = beta1 * summed(m[i]) + one_minus_beta1 * g;
-    const S average_square = beta2 * summed(v[i]) + one_minus_beta2 * g * g;
-    store(m[i], average);
-    store(v[i], average_square);
-    const S value = keep * summed(weight[i]) -
-                    step_size * average / (std::sqrt(average_square) * inverse_root + epsilon);
-    const bool is_finite = are_finite(value, average, average_square);
-    store(weight[i], is_finite ? value : summed(weight[i]));
-    found += is_finite ? 0 : 1;
-  }
-  return found;
-}
-
-template <class T>
-std::int64_t update_elements(const SgdScalars& scalars, const T* grad, std::int64_t count,
-                             const std::array<T*, 2>& state) {
-  using S = Sum<T>;
-  T *weight = state[0], *momentum = state[1];
-  const auto gradient_scale = static_cast<S>(scalars.gradient_scale),
-             weight_decay = static_cast<S>(scalars.weight_decay), mu = static_cast<S>(scalars.mu);
-  const auto step_size = static_cast<S>(scalars.step_size),
-             gradient_step = static_cast<S>(scalars.gradient_step);
-  Counter<T> found = 0;
-#pragma omp simd reduction(+ : found)
-  for (std::int64_t i = 0; i < count; ++i) {
-    const S g = gradient_scale * summed(grad[i]) + weight_decay * summed(weight[i]);
-    const S average = mu * summed(momentum[i]) + g;
-    store(momentum[i], average);
-    const S value = summed(weight[i]) - (step_size * average + gradient_step * g);
-    const bool is_finite = are_finite(value, average);
-    store(weight[i], is_finite ? value : summed(weight[i]));
+    Sum<T> element[states];
+#pragma GCC unroll 4
+    for (std::size_t s = 0; s < states; ++s) element[s] = summed(state[s][i]);
+    const bool is_finite = update_element(update, summed(grad[i]), element, MomentsOf<Row>());
+#pragma GCC unroll 4
+    for (std::size_t s = 0; s < states; ++s) store(state[s][i], element[s]);
     found += is_finite ? 0 : 1;
   }
   return found;
@@ -122,15 +92,15 @@ std::array<T*, Count> from(std::array<T*, Count> state, std::int64_t element) {
 
 /// Updates `count` elements of a tensor from `first` on, and copies the weights to `copy` where it
 /// is not null. How many elements it found not finite.
-template <class X, class T, class Scalars, std::size_t Count>
-std::int64_t update_range(const Scalars& scalars, const X* grad, std::int64_t first,
+template <class Row, class X, class T, std::size_t Count>
+std::int64_t update_range(const Update<Row, Sum<X>>& update, const X* grad, std::int64_t first,
                           std::int64_t count, const std::array<X*, Count>& state, T* copy) {
   std::int64_t found = 0;
   const std::int64_t most = copy == nullptr ? most_counted : most_copied;
   for (const std::int64_t end = first + count; first < end; first += most) {
     const std::int64_t size = std::min(most, end - first);
     const std::array<X*, Count> here = from(state, first);
-    found += update_elements<X>(scalars, grad + first, size, here);
+    found += update_elements<Row, X>(update, grad + first, size, here);
     if (copy != nullptr) copy_weights(here[0], size, copy + first);
   }
   return found;
@@ -199,7 +169,7 @@ Run prepare_update(const Row& op, const Problem& problem) {
     return [op, count = problem.shapes[0].elements(), threads = problem.threads](Tensors operands,
                                                                                  Workspace) {
       std::atomic<std::int64_t> found = 0;
-      const auto scalars = scalars_of(op, update_step<Row>(operands, 1));
+      const Update<Row, Sum<X>> update(op, update_step<Row>(operands, 1));
       const X* grad = operands[0].as<X>();
       constexpr std::size_t first_state = 1 + UpdateOperands<Row>::scalars;
       const auto states = states_of<Row, X>(operands, first_state);
@@ -207,7 +177,7 @@ Run prepare_update(const Row& op, const Problem& problem) {
       if (is_applied<Row>(operands, 1))
         for_ranges(count, team_size(threads, count), element_grain,
                    [&](std::int64_t first, std::int64_t last) {
-                     add(found, update_range(scalars, grad, first, last - first, states, copy));
+                     add(found, update_range<Row>(update, grad, first, last - first, states, copy));
                    });
       count_found(operands, op.accumulate, found);
     };
@@ -224,7 +194,7 @@ class ListRun {
       : op_(op), starts_(starts), operands_(operands) {
     const UpdateStep step = update_step<Row>(operands, 0);
     for (const bool decays : {false, true})
-      scalars_[decays ? 1 : 0] = scalars_of(op.one(decays ? -1 : op.decayed), step);
+      updates_[decays ? 1 : 0] = Update<Row, Sum<X>>(op.one(decays ? -1 : op.decayed), step);
   }
 
   /// How many elements it found not finite.
@@ -244,17 +214,17 @@ class ListRun {
 
   std::int64_t update(std::int64_t i, std::int64_t begin, std::int64_t count) const {
     const ListPlaces<Row> places(op_.count(), i, op_.rounds);
-    return update_range(scalars_[i < op_.decayed ? 1 : 0],
-                        operands_[places.gradient].template as<X>(), begin, count,
-                        states_of<Row, X>(operands_, places.first_state),
-                        rounded_of<Row, T>(operands_, places.first_state, op_.rounds));
+    return update_range<Row>(updates_[i < op_.decayed ? 1 : 0],
+                             operands_[places.gradient].template as<X>(), begin, count,
+                             states_of<Row, X>(operands_, places.first_state),
+                             rounded_of<Row, T>(operands_, places.first_state, op_.rounds));
   }
 
   const List& op_;
   std::span<const std::int64_t> starts_;
   Tensors operands_;
   // Without and with decay.
-  std::array<decltype(scalars_of(Row(), UpdateStep())), 2> scalars_ = {};
+  std::array<Update<Row, Sum<X>>, 2> updates_ = {};
 };
 
 template <class List>
@@ -309,18 +279,15 @@ Run prepare_row(const op::UpdateControl&, const Problem& problem) {
   return reference::prepare(problem);
 }
 
-Run prepare_row(const op::AdamW& op, const Problem& problem) {
-  return prepare_update(op, problem);
-}
-Run prepare_row(const op::Sgd& op, const Problem& problem) {
-  return prepare_update(op, problem);
-}
-Run prepare_row(const op::AdamWList& op, const Problem& problem) {
-  return prepare_updates(op, problem);
-}
-Run prepare_row(const op::SgdList& op, const Problem& problem) {
-  return prepare_updates(op, problem);
-}
+#define FOURFOLD_OPTIMIZER(Row)                                      \
+  Run prepare_row(const op::Row& op, const Problem& problem) {       \
+    return prepare_update(op, problem);                              \
+  }                                                                  \
+  Run prepare_row(const op::Row##List& op, const Problem& problem) { \
+    return prepare_updates(op, problem);                             \
+  }
+FOURFOLD_OPTIMIZERS(FOURFOLD_OPTIMIZER)
+#undef FOURFOLD_OPTIMIZER
 
 Run prepare_row(const op::MovingAverage& op, const Problem& problem) {
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {

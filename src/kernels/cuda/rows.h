@@ -66,10 +66,11 @@ std::int64_t workspace_bytes(const op::ScaleShiftSums& op, const Problem& proble
 std::int64_t workspace_bytes(const op::PixelSums& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::SquaredNorm& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::Digest& op, const Problem& problem);
-std::int64_t workspace_bytes(const op::AdamW& op, const Problem& problem);
-std::int64_t workspace_bytes(const op::AdamWList& op, const Problem& problem);
-std::int64_t workspace_bytes(const op::Sgd& op, const Problem& problem);
-std::int64_t workspace_bytes(const op::SgdList& op, const Problem& problem);
+#define FOURFOLD_OPTIMIZER(Row)                                            \
+  std::int64_t workspace_bytes(const op::Row& op, const Problem& problem); \
+  std::int64_t workspace_bytes(const op::Row##List& op, const Problem& problem);
+FOURFOLD_OPTIMIZERS(FOURFOLD_OPTIMIZER)
+#undef FOURFOLD_OPTIMIZER
 std::int64_t workspace_bytes(const op::Fused& op, const Problem& problem);
 std::int64_t workspace_bytes(const GeluGradients& chain, const Problem& problem);
 std::int64_t workspace_bytes(const NormGradients& chain, const Problem& problem);

@@ -85,8 +85,8 @@ const std::vector<std::string> convolution_rows = {
 
 /// What becomes one instruction by own kernels, but chains with a product.
 std::vector<std::string> own_fusions() {
-  std::vector<std::string> all = {"adamw_list", "sgd_list", "moving_average_list", "cast_list",
-                                  "squared_norm"};
+  std::vector<std::string> all = op::names_of_update_lists();
+  all.insert(all.end(), {"moving_average_list", "cast_list", "squared_norm"});
   all.insert(all.end(), norm_gradient_chains.begin(), norm_gradient_chains.end());
   all.insert(all.end(), row_chains.begin(), row_chains.end());
   all.insert(all.end(), norm_chains.begin(), norm_chains.end());

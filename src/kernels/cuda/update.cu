@@ -7,6 +7,7 @@
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/tensor_list.cuh"
+#include "kernels/update_decision.h"
 #include "kernels/update_operands.h"
 
 namespace fourfold::kernels::cuda {
@@ -83,85 +84,27 @@ constexpr unsigned update_threads = 256;
 /// Packs of elements that one block updates.
 constexpr std::int64_t packs_per_block = std::int64_t{update_threads} * 4;
 
-/// AdamWScalars in the type that kernels compute in.
-struct AdamWFactors {
-  float gradient_scale, beta1, one_minus_beta1, beta2, one_minus_beta2;
-  float keep, step_size, inverse_root, epsilon;
-
-  AdamWFactors() = default;
-  __device__ explicit AdamWFactors(const AdamWScalars& of)
-      : gradient_scale(static_cast<float>(of.gradient_scale)),
-        beta1(static_cast<float>(of.beta1)),
-        one_minus_beta1(static_cast<float>(of.one_minus_beta1)),
-        beta2(static_cast<float>(of.beta2)),
-        one_minus_beta2(static_cast<float>(of.one_minus_beta2)),
-        keep(static_cast<float>(of.keep)),
-        step_size(static_cast<float>(of.step_size)),
-        inverse_root(static_cast<float>(of.inverse_root)),
-        epsilon(static_cast<float>(of.epsilon)) {}
-
-  /// True if the element is finite.
-  __device__ bool update(float grad, float& weight, float& m, float& v) const {
-    const float g = gradient_scale * grad;
-    m = beta1 * m + one_minus_beta1 * g;
-    v = beta2 * v + one_minus_beta2 * g * g;
-    const float value = keep * weight - step_size * m / (sqrtf(v) * inverse_root + epsilon);
-    const bool is_finite = are_finite(value, m, v);
-    weight = is_finite ? value : weight;
-    return is_finite;
-  }
-};
-
-/// SgdScalars likewise.
-struct SgdFactors {
-  float gradient_scale, weight_decay, mu, step_size, gradient_step;
-
-  SgdFactors() = default;
-  __device__ explicit SgdFactors(const SgdScalars& of)
-      : gradient_scale(static_cast<float>(of.gradient_scale)),
-        weight_decay(static_cast<float>(of.weight_decay)),
-        mu(static_cast<float>(of.mu)),
-        step_size(static_cast<float>(of.step_size)),
-        gradient_step(static_cast<float>(of.gradient_step)) {}
-
-  __device__ bool update(float grad, float& weight, float& momentum) const {
-    const float g = gradient_scale * grad + weight_decay * weight;
-    momentum = mu * momentum + g;
-    const float value = weight - (step_size * momentum + gradient_step * g);
-    const bool is_finite = are_finite(value, momentum);
-    weight = is_finite ? value : weight;
-    return is_finite;
-  }
-};
-
-__device__ AdamWFactors factors_of(const AdamWScalars& scalars) {
-  return AdamWFactors(scalars);
-}
-__device__ SgdFactors factors_of(const SgdScalars& scalars) {
-  return SgdFactors(scalars);
-}
-
-/// The factors of a step, for tensors that are not decayed and for those that are.
+/// The update of a step, for tensors that are not decayed and for those that are.
 template <class Row>
-struct StepFactors {
-  decltype(factors_of(scalars_of(Row(), UpdateStep()))) of[2];
+struct StepUpdates {
+  Update<Row, float> of[2];
 };
 
 /// A multiple of 16 bytes.
 template <class Row>
-constexpr std::int64_t step_bytes = 16 * ceil_divide(sizeof(StepFactors<Row>), 16);
+constexpr std::int64_t step_bytes = 16 * ceil_divide(sizeof(StepUpdates<Row>), 16);
 
 /// Once a step, because powers in double take a GPU without many units for them longer than the
 /// update itself. Sets `found` to 0 where it does not go on counting.
 template <class Row>
-__global__ void prepare_step(Row row, StepScalars step, bool accumulate, StepFactors<Row>* factors,
+__global__ void prepare_step(Row row, StepScalars step, bool accumulate, StepUpdates<Row>* updates,
                              std::int64_t* found) {
   begin_kernel();
   if (threadIdx.x != 0) return;
   if (!accumulate) *found = 0;
-  factors->of[1] = factors_of(scalars_of(row, step.read()));
+  updates->of[1] = Update<Row, float>(row, step.read());
   row.weight_decay = 0;
-  factors->of[0] = factors_of(scalars_of(row, step.read()));
+  updates->of[0] = Update<Row, float>(row, step.read());
 }
 
 /// Stores values, which lie in a pack or in part of one, as R; `whole` says that all are wanted and
@@ -184,12 +127,12 @@ __device__ void store_rounded(const float (&values)[size], bool whole, std::int6
 /// Adds to `found` how many elements are not finite: seldom any, so that nobody waits for it.
 template <class T, class Row, class R>
 __global__ void update(const __grid_constant__ TensorList<UpdatedTensor<T, Row, R>> list,
-                       const std::int64_t* applied, const StepFactors<Row>* step,
+                       const std::int64_t* applied, const StepUpdates<Row>* step,
                        std::int64_t* found) {
   begin_kernel();
   if (*applied == 0) return;
   const UpdatedTensor<T, Row, R>& of = entry_of_block(list, blockIdx.x);
-  const auto factors = step->of[of.decayed ? 1 : 0];
+  const Update<Row, float> one = step->of[of.decayed ? 1 : 0];
   constexpr int size = pack_size<T>, states = UpdateOperands<Row>::states;
   const std::int64_t packs = (of.count + size - 1) / size;
   const std::int64_t begin =
@@ -203,11 +146,10 @@ __global__ void update(const __grid_constant__ TensorList<UpdatedTensor<T, Row, 
     load_pack<T>(of.grad + first, whole, count, grad);
     for (int s = 0; s < states; ++s) load_pack<T>(of.states[s] + first, whole, count, state[s]);
     for (int i = 0; i < size; ++i) {
-      bool is_finite = true;
-      if constexpr (states == 3)
-        is_finite = factors.update(grad[i], state[0][i], state[1][i], state[2][i]);
-      else
-        is_finite = factors.update(grad[i], state[0][i], state[1][i]);
+      float element[states];
+      for (int s = 0; s < states; ++s) element[s] = state[s][i];
+      const bool is_finite = update_element(one, grad[i], element, MomentsOf<Row>());
+      for (int s = 0; s < states; ++s) state[s][i] = element[s];
       lost += is_finite || i >= count ? 0 : 1;
     }
     for (int s = 0; s < states; ++s) store_pack<T>(state[s], whole, count, of.states[s] + first);
@@ -225,10 +167,10 @@ class UpdateLaunches {
                  Workspace workspace, Stream stream)
       : rounds_(row.rounds),
         applied_(step.applied),
-        factors_(reinterpret_cast<StepFactors<Row>*>(workspace.data())),
+        updates_(reinterpret_cast<StepUpdates<Row>*>(workspace.data())),
         found_(found),
         stream_(stream) {
-    launch(prepare_step<Row>, one_thread(), stream, row, step, accumulate, factors_, found);
+    launch(prepare_step<Row>, one_thread(), stream, row, step, accumulate, updates_, found);
   }
 
   /// The tensors that are updated begin at operand `first_state`.
@@ -248,14 +190,14 @@ class UpdateLaunches {
   }
   void flush() {
     launch(update<T, Row, R>, list_.launch_shape(update_threads), stream_, list_, applied_,
-           factors_, found_);
+           updates_, found_);
     list_.clear();
   }
 
  private:
   bool rounds_;
   const std::int64_t* applied_;
-  StepFactors<Row>* factors_;
+  StepUpdates<Row>* updates_;
   std::int64_t* found_;
   Stream stream_;
   TensorList<UpdatedTensor<T, Row, R>> list_;
@@ -333,30 +275,20 @@ Enqueue prepare_row(const op::CountNonFinite&, const Problem&) {
   };
 }
 
-std::int64_t workspace_bytes(const op::AdamW&, const Problem&) {
-  return step_bytes<op::AdamW>;
-}
-std::int64_t workspace_bytes(const op::Sgd&, const Problem&) {
-  return step_bytes<op::Sgd>;
-}
-std::int64_t workspace_bytes(const op::AdamWList&, const Problem&) {
-  return step_bytes<op::AdamW>;
-}
-std::int64_t workspace_bytes(const op::SgdList&, const Problem&) {
-  return step_bytes<op::Sgd>;
-}
-
-Enqueue prepare_row(const op::AdamW& op, const Problem& problem) {
-  return prepare_update(op, problem);
-}
-Enqueue prepare_row(const op::Sgd& op, const Problem& problem) {
-  return prepare_update(op, problem);
-}
-Enqueue prepare_row(const op::AdamWList& op, const Problem& problem) {
-  return prepare_updates(op, problem);
-}
-Enqueue prepare_row(const op::SgdList& op, const Problem& problem) {
-  return prepare_updates(op, problem);
-}
+#define FOURFOLD_OPTIMIZER(Row)                                          \
+  Enqueue prepare_row(const op::Row& op, const Problem& problem) {       \
+    return prepare_update(op, problem);                                  \
+  }                                                                      \
+  Enqueue prepare_row(const op::Row##List& op, const Problem& problem) { \
+    return prepare_updates(op, problem);                                 \
+  }                                                                      \
+  std::int64_t workspace_bytes(const op::Row&, const Problem&) {         \
+    return step_bytes<op::Row>;                                          \
+  }                                                                      \
+  std::int64_t workspace_bytes(const op::Row##List&, const Problem&) {   \
+    return step_bytes<op::Row>;                                          \
+  }
+FOURFOLD_OPTIMIZERS(FOURFOLD_OPTIMIZER)
+#undef FOURFOLD_OPTIMIZER
 
 }  // namespace fourfold::kernels::cuda

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <initializer_list>
 
 #include "base/checked.h"
 #include "kernels/reference/rows.h"
 #include "kernels/storage.h"
+#include "kernels/update_decision.h"
 #include "kernels/update_operands.h"
 
 namespace fourfold::kernels::reference {
@@ -63,68 +63,30 @@ Run prepare_row(const op::UpdateControl& op, const Problem&) {
 
 namespace {
 
-/// Writes a weight where it and its moments are finite; counts it where not.
-template <class T>
-void write_finite(Sum<T> value, std::initializer_list<Sum<T>> moments, T& weight,
-                  std::int64_t& found) {
-  const auto is_finite = [](Sum<T> x) { return std::isfinite(x); };
-  if (is_finite(value) && std::ranges::all_of(moments, is_finite))
-    weight = static_cast<T>(value);
-  else
-    ++found;
-}
-
 /// How many elements it found not finite.
-template <class T>
-std::int64_t update(const AdamWScalars& scalars, const T* grad, std::int64_t count,
-                    const std::array<T*, 3>& state) {
-  using S = Sum<T>;
-  const auto [weight, m, v] = state;
+template <class Row, class T>
+std::int64_t update(const Update<Row, Sum<T>>& update, const T* grad, std::int64_t count,
+                    const std::array<T*, UpdateOperands<Row>::states>& state) {
   std::int64_t found = 0;
   for (std::int64_t i = 0; i < count; ++i) {
-    const S g = static_cast<S>(scalars.gradient_scale) * static_cast<S>(grad[i]);
-    const S first = static_cast<S>(scalars.beta1) * static_cast<S>(m[i]) +
-                    static_cast<S>(scalars.one_minus_beta1) * g;
-    const S second = static_cast<S>(scalars.beta2) * static_cast<S>(v[i]) +
-                     static_cast<S>(scalars.one_minus_beta2) * g * g;
-    const S divisor =
-        std::sqrt(second) * static_cast<S>(scalars.inverse_root) + static_cast<S>(scalars.epsilon);
-    const S value = static_cast<S>(scalars.keep) * static_cast<S>(weight[i]) -
-                    static_cast<S>(scalars.step_size) * first / divisor;
-    m[i] = static_cast<T>(first);
-    v[i] = static_cast<T>(second);
-    write_finite(value, {first, second}, weight[i], found);
-  }
-  return found;
-}
-
-template <class T>
-std::int64_t update(const SgdScalars& scalars, const T* grad, std::int64_t count,
-                    const std::array<T*, 2>& state) {
-  using S = Sum<T>;
-  const auto [weight, momentum] = state;
-  std::int64_t found = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const S g = static_cast<S>(scalars.gradient_scale) * static_cast<S>(grad[i]) +
-                static_cast<S>(scalars.weight_decay) * static_cast<S>(weight[i]);
-    const S average = static_cast<S>(scalars.mu) * static_cast<S>(momentum[i]) + g;
-    const S value = static_cast<S>(weight[i]) - (static_cast<S>(scalars.step_size) * average +
-                                                 static_cast<S>(scalars.gradient_step) * g);
-    momentum[i] = static_cast<T>(average);
-    write_finite(value, {average}, weight[i], found);
+    Sum<T> element[UpdateOperands<Row>::states];
+    for (std::size_t s = 0; s < state.size(); ++s) element[s] = static_cast<Sum<T>>(state[s][i]);
+    if (!update_element(update, static_cast<Sum<T>>(grad[i]), element, MomentsOf<Row>())) ++found;
+    for (std::size_t s = 0; s < state.size(); ++s) state[s][i] = static_cast<T>(element[s]);
   }
   return found;
 }
 
 /// Updates the tensors that begin at operand `first_state`, and rounds the weight where the row
 /// does. T is the type of the computation, X that of the tensors.
-template <class Row, class T, class X, class Scalars>
-std::int64_t update_and_round(const Scalars& scalars, Tensors operands, std::size_t gradient,
-                              std::size_t first_state, bool rounds) {
+template <class Row, class T, class X>
+std::int64_t update_and_round(const Row& op, const UpdateStep& step, Tensors operands,
+                              std::size_t gradient, std::size_t first_state) {
   const Tensor& grad = operands[gradient];
   const auto states = states_of<Row, X>(operands, first_state);
-  const std::int64_t found = update<X>(scalars, grad.as<X>(), grad.elements(), states);
-  if (T* const copy = rounded_of<Row, T>(operands, first_state, rounds); copy != nullptr)
+  const std::int64_t found =
+      update<Row, X>(Update<Row, Sum<X>>(op, step), grad.as<X>(), grad.elements(), states);
+  if (T* const copy = rounded_of<Row, T>(operands, first_state, op.rounds); copy != nullptr)
     for (std::int64_t i = 0; i < grad.elements(); ++i) copy[i] = static_cast<T>(states[0][i]);
   return found;
 }
@@ -144,8 +106,8 @@ Run prepare_update(const Row& op, const Problem& problem) {
     return [op](Tensors operands, Workspace) {
       std::int64_t found = 0;
       if (is_applied<Row>(operands, 1))
-        found = update_and_round<Row, T, X>(scalars_of(op, update_step<Row>(operands, 1)), operands,
-                                            0, 1 + UpdateOperands<Row>::scalars, op.rounds);
+        found = update_and_round<Row, T, X>(op, update_step<Row>(operands, 1), operands, 0,
+                                            1 + UpdateOperands<Row>::scalars);
       count_found(operands, op.accumulate, found);
     };
   });
@@ -160,8 +122,8 @@ Run prepare_updates(const List& op, const Problem& problem) {
       const UpdateStep step = update_step<Row>(operands, 0);
       for (std::int64_t i = 0; i < op.count() && is_applied<Row>(operands, 0); ++i) {
         const ListPlaces<Row> places(op.count(), i, op.rounds);
-        found += update_and_round<Row, T, X>(scalars_of(op.one(i), step), operands, places.gradient,
-                                             places.first_state, op.rounds);
+        found += update_and_round<Row, T, X>(op.one(i), step, operands, places.gradient,
+                                             places.first_state);
       }
       count_found(operands, op.accumulate, found);
     };
@@ -170,18 +132,15 @@ Run prepare_updates(const List& op, const Problem& problem) {
 
 }  // namespace
 
-Run prepare_row(const op::AdamW& op, const Problem& problem) {
-  return prepare_update(op, problem);
-}
-Run prepare_row(const op::Sgd& op, const Problem& problem) {
-  return prepare_update(op, problem);
-}
-Run prepare_row(const op::AdamWList& op, const Problem& problem) {
-  return prepare_updates(op, problem);
-}
-Run prepare_row(const op::SgdList& op, const Problem& problem) {
-  return prepare_updates(op, problem);
-}
+#define FOURFOLD_OPTIMIZER(Row)                                      \
+  Run prepare_row(const op::Row& op, const Problem& problem) {       \
+    return prepare_update(op, problem);                              \
+  }                                                                  \
+  Run prepare_row(const op::Row##List& op, const Problem& problem) { \
+    return prepare_updates(op, problem);                             \
+  }
+FOURFOLD_OPTIMIZERS(FOURFOLD_OPTIMIZER)
+#undef FOURFOLD_OPTIMIZER
 
 Run prepare_row(const op::MovingAverage& op, const Problem& problem) {
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {

@@ -200,8 +200,7 @@ TEST(Load, every_kind_of_value_is_stored) {
   EXPECT_EQ(config.data.tokenizer, data::TokenizerKind::byte);
   EXPECT_FALSE(config.gpt.bias);
   EXPECT_FALSE(config.gpt.tied_head);
-  EXPECT_EQ(config.optimizer.beta1, 0.8);
-  EXPECT_EQ(config.optimizer.beta2, 0.9);
+  EXPECT_EQ(std::get<op::AdamW>(config.optimizer.settings), (op::AdamW{0.8, 0.9}));
   EXPECT_EQ(config.plan.checkpointing.layers, 2);
   EXPECT_EQ(config.plan.compute, DType::f64);
   EXPECT_EQ(config.kernels, "reference");

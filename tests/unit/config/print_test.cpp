@@ -127,15 +127,13 @@ class Randomizer {
     config_.gpt.max_position_embeddings += config_.data.seq_length;
     config_.gpt.num_layers += 3;
     config_.gpt.vocab_size += 256;
-    const graph::OptimizerSpec plain;
-    graph::OptimizerSpec& optimizer = config_.optimizer;
-    if (optimizer.kind == graph::Optimizer::sgd) {
-      optimizer.beta1 = plain.beta1, optimizer.beta2 = plain.beta2;
-      optimizer.epsilon = plain.epsilon;
-    } else {
-      optimizer.momentum = plain.momentum;
-      optimizer.nesterov = plain.nesterov;
-    }
+    // Settings of other optimizers are as they begin.
+    graph::OptimizerSpec optimizer;
+    optimizer.kind = config_.optimizer.kind;
+    graph::visit_optimizer(config_.optimizer, [&](const auto& row) {
+      std::get<std::remove_cvref_t<decltype(row)>>(optimizer.settings) = row;
+    });
+    config_.optimizer.settings = optimizer.settings;
     auto& schedule = config_.train.schedule;
     schedule.min_lr = std::min(schedule.min_lr, schedule.lr);
     schedule.decay_steps += schedule.warmup_steps;
@@ -455,7 +453,7 @@ TEST(Configs, the_shakespeare_run_has_the_sizes_nanogpt_publishes) {
   EXPECT_EQ(config.data.seq_length, 64);
   EXPECT_EQ(config.plan.global_batch_size, 12);
   EXPECT_EQ(config.train.steps, 2000);
-  EXPECT_EQ(config.optimizer.beta2, 0.99);
+  EXPECT_EQ(std::get<op::AdamW>(config.optimizer.settings).beta2, 0.99);
   EXPECT_FALSE(config.gpt.bias);
   EXPECT_TRUE(config.gpt.tied_head);
 }

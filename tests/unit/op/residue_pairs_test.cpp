@@ -211,8 +211,7 @@ void expect_list_of_updates(const One& settings, const One& without_decay, std::
     found += one.back().elements[0];
   }
   all.push_back(count);
-  std::conditional_t<std::is_same_v<One, Sgd>, SgdList, AdamWList> list;
-  compute_pieces(decltype(list)::of(settings, 3, 2), residues, all);
+  compute_pieces(UpdateList<One>::of(settings, 3, 2), residues, all);
   const auto end = all.end() - 1;
   EXPECT_EQ(OwnTensors(end - std::ssize(changed), end), changed);
   EXPECT_EQ(all.back().elements[0], found);
@@ -226,6 +225,8 @@ TEST(ResiduePairs, a_list_of_updates_is_each_of_them) {
                                   {0.8, 0.99, 1e-9, 0, accumulate, rounds}, seed);
     expect_list_of_updates<Sgd>({0.8, 0.1, seed % 5 == 0, accumulate, rounds},
                                 {0.8, 0, seed % 5 == 0, accumulate, rounds}, seed);
+    expect_list_of_updates<Lion>({0.8, 0.95, 0.1, accumulate, rounds},
+                                 {0.8, 0.95, 0, accumulate, rounds}, seed);
   }
 }
 

@@ -219,18 +219,18 @@ TEST(OpTable, a_chain_or_list_of_rows_stands_for_its_pieces) {
     EXPECT_EQ(seen.size(), whole.size()) << name(sample.op);
     EXPECT_EQ(work, flops(sample.op, all)) << name(sample.op);
   }
-  const AdamWList two{0.8, 0.99, 1e-9, 0.1, 2, 1};
+  const AdamWList two{{0.8, 0.99, 1e-9, 0.1}, 2, 1};
   EXPECT_EQ(pieces(two)[0].op, Op(AdamW{0.8, 0.99, 1e-9, 0.1}));
   EXPECT_EQ(pieces(two)[1].op, Op(AdamW{0.8, 0.99, 1e-9, 0, true}));
   EXPECT_EQ(pieces(MovingAverageList{0.75, 2})[1].op, Op(MovingAverage{0.75}));
-  const SgdList plain{0.8, 0.1, true, 2, 1};
+  const SgdList plain{{0.8, 0.1, true}, 2, 1};
   EXPECT_EQ(pieces(plain)[0].op, Op(Sgd{0.8, 0.1, true}));
   EXPECT_EQ(pieces(plain)[1].op, Op(Sgd{0.8, 0, true, true}));
 }
 
 TEST(OpTable, a_list_has_as_many_operands_as_a_program_can_have_whatever_its_text_claims) {
   for (const std::int64_t claimed : {std::int64_t{-5}, std::int64_t{1} << 60}) {
-    for (const Op& list : {Op(AdamWList{.tensors = claimed}), Op(SgdList{.tensors = claimed}),
+    for (const Op& list : {Op(AdamWList::of({}, claimed, 0)), Op(SgdList::of({}, claimed, 0)),
                            Op(CastList{.tensors = claimed}), Op(SquaredNorm{.tensors = claimed}),
                            Op(MovingAverageList{.tensors = claimed})})
       EXPECT_LE(operands(list).size(), 400005U);

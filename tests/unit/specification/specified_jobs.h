@@ -45,7 +45,7 @@ inline std::vector<SpecifiedJob> specified_jobs() {
   in_chunks.gpt.dropout = 0;
   in_chunks.plan.micro_batch_size = 8;
   in_chunks.plan.chunks = 2;
-  in_chunks.optimizer = {.kind = graph::Optimizer::sgd, .nesterov = true};
+  in_chunks.optimizer = graph::OptimizerSpec::of(op::Sgd{.nesterov = true});
 
   RunSetup vgg = picture_model();
   vgg.plan.global_batch_size = 12;
