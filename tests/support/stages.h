@@ -76,10 +76,11 @@ struct Pipeline {
 inline program::Job compile_stages(const RunSetup& setup, const Pipeline& stages,
                                    Schedule schedule = Schedule::one_f_one_b,
                                    std::optional<std::int64_t> weight_delay = std::nullopt) {
-  const auto graphs = model::build(
-      setup.model(),
-      {samples_of(setup, stages.grids[0]), setup.plan.seq_length, setup.plan.global_batch_size},
-      setup.optimizer);
+  const auto graphs =
+      model::build(setup.model(),
+                   {samples_of(setup, stages.grids[0]), setup.plan.seq_length,
+                    setup.plan.global_batch_size, setup.masks_documents, setup.restarts_positions},
+                   setup.optimizer);
   plan::PlanSpec spec = setup.plan;
   spec.pipeline = stages.with(schedule, graphs.num_layers);
   auto [model, plan] = std::get<plan::PlannedModel>(plan::plan_model(graphs, spec));

@@ -54,7 +54,7 @@ class LlamaFormulas : public TextFormulas {
   static constexpr std::int64_t all_to_all = 1;
 
   bool x_is_on_groups() const { return !on_groups_.empty() && on_groups_[0] == "x"; }
-  /// Of all heads of queries, and with their keys and values.
+  /// The width of all queries, and that of queries, keys and values.
   std::int64_t heads() const { return llama_.num_attention_heads * llama_.head_dim; }
   std::int64_t heads_and_keys() const {
     return heads() + 2 * llama_.num_key_value_heads * llama_.head_dim;
