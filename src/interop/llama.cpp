@@ -234,7 +234,8 @@ void check_reach(ConfigReader& reader, const LlamaClass& of, const LlamaSpec& sp
   if (seen == 0 || seen >= spec.max_position_embeddings) return;
   // The first layers of a Qwen see all.
   if (of.reach == 0 && reader.find("layer_types") == nullptr &&
-      reader.integer("max_window_layers", "", 28, most_layers) >= spec.num_layers)
+      reader.number("max_window_layers", 28, true, most_layers + 1) >=
+          static_cast<double>(spec.num_layers))
     return;
   if (const Json* types = reader.find("layer_types");
       types != nullptr && types->kind() == Json::Kind::array &&
@@ -245,6 +246,18 @@ void check_reach(ConfigReader& reader, const LlamaClass& of, const LlamaSpec& sp
                 format("expected null, or at least max_position_embeddings = {}; tokens see all "
                        "before them here, and this model would compute something else",
                        spec.max_position_embeddings));
+}
+
+/// Every group has as many heads as each other one.
+void check_groups(ConfigReader& reader, const LlamaSpec& spec) {
+  const std::int64_t heads = spec.num_attention_heads;
+  if (heads % spec.num_key_value_heads == 0) return;
+  std::vector<std::string> divisors;
+  for (std::int64_t groups = 1; groups <= heads; ++groups)
+    if (heads % groups == 0) divisors.push_back(std::to_string(groups));
+  reader.refuse("num_key_value_heads", Json(spec.num_key_value_heads),
+                format("does not divide num_attention_heads = {}; expected one of {}", heads,
+                       join(divisors, ", ")));
 }
 
 void check_llama_function(ConfigReader& reader) {
@@ -289,9 +302,7 @@ ImportedModel parse_llama(ConfigReader& reader, std::string_view model_type) {
   spec.rope = read_rope(reader, spec.max_position_embeddings);
   check_llama_function(reader);
   check_reach(reader, of, spec);
-  if (heads % spec.num_key_value_heads != 0)
-    reader.refuse("num_key_value_heads", Json(spec.num_key_value_heads),
-                  format("does not divide num_attention_heads = {}", heads));
+  check_groups(reader, spec);
   if (spec.head_dim % 2 != 0)
     reader.refuse("head_dim", Json(spec.head_dim),
                   "is odd; rotary positions turn pairs of a head's elements");

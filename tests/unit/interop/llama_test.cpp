@@ -332,7 +332,8 @@ TEST(LlamaConfig, what_computes_something_else_is_refused_with_its_key) {
            {"llama", R"("num_experts":8)", "num_experts = 8: expected no experts"},
            {"llama", R"("num_local_experts":8)", "num_local_experts = 8"},
            {"llama", R"("num_key_value_heads":5)",
-            "num_key_value_heads = 5: does not divide num_attention_heads = 32"},
+            "num_key_value_heads = 5: does not divide num_attention_heads = 32; expected one of 1, "
+            "2, 4, 8, 16, 32"},
            {"llama", R"("num_key_value_heads":0)", "num_key_value_heads = 0"},
            {"llama", R"("head_dim":65)", "head_dim = 65: is odd"},
            {"llama", R"("head_dim":1000000)", "head_dim = 1000000: 32 heads of this width"},
@@ -379,6 +380,8 @@ TEST(LlamaConfig, what_computes_something_else_is_refused_with_its_key) {
            {"mistral", R"("sliding_window":1024)", "sliding_window = 1024"},
            {"mistral", R"("sliding_window":-1)", "sliding_window = -1"},
            {"qwen2", R"("use_sliding_window":true,"sliding_window":1024)", "sliding_window = 1024"},
+           {"qwen2", R"("use_sliding_window":true,"sliding_window":1024,"max_window_layers":0)",
+            "sliding_window = 1024"},
            {"qwen3",
             R"("use_sliding_window":true,"sliding_window":64,"num_hidden_layers":2,)"
             R"("layer_types":["full_attention","sliding_attention"])",
