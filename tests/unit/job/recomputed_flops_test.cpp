@@ -1,4 +1,5 @@
-// What activation checkpointing computes again, against the formula of a GPT and the programs.
+// What activation checkpointing computes again, against the formulas of a GPT and a Llama, and the
+// programs.
 #include "job/recomputed_flops.h"
 
 #include <gtest/gtest.h>
@@ -6,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/format.h"
 #include "config/config.h"
 #include "job/settle.h"
 #include "model/model.h"
@@ -16,9 +18,8 @@ namespace {
 
 constexpr double layers = 4, hidden = 32, length = 16, batch = 8, tokens = batch * length;
 
-Job made(std::vector<std::string> sets) {
-  const std::vector<std::string> files{std::string(FOURFOLD_SOURCE_DIR) +
-                                       "/configs/gpt-quickstart.yaml"};
+Job made(std::vector<std::string> sets, const std::string& config = "gpt-quickstart") {
+  const std::vector<std::string> files{format("{}/configs/{}.yaml", FOURFOLD_SOURCE_DIR, config)};
   for (const char* set : {"model.vocab_size=65", "model.num_layers=4", "model.hidden_size=32",
                           "model.num_attention_heads=4", "data.seq_length=16", "kernels=reference",
                           "train.global_batch_size=8", "train.micro_batch_size=2",
@@ -45,6 +46,22 @@ TEST(RecomputedFlops, of_full_checkpointing_are_the_products_of_each_block_but_t
 
 TEST(RecomputedFlops, of_selective_checkpointing_are_those_of_attention) {
   EXPECT_DOUBLE_EQ(recomputed_flops_per_step(with("selective")).value(), layers * attention);
+}
+
+/// Four heads of width 12 in two groups, and an MLP whose gate and what it opens for are one
+/// product: all but the last product of each layer is computed again.
+TEST(RecomputedFlops, of_a_llama_count_the_products_of_grouped_heads) {
+  const auto llama = [](const std::string& checkpointing) {
+    return made({"model.num_key_value_heads=2", "model.head_dim=12", "model.ffn_hidden_size=48",
+                 "memory.activation_checkpointing=" + checkpointing},
+                "smollm2-135m");
+  };
+  constexpr double heads = 4 * 12, keys = 2 * 12, ffn = 48;
+  constexpr double products = hidden * (heads + 2 * keys) + heads * hidden + hidden * 2 * ffn;
+  constexpr double of_attention = 2 * tokens * (length + 1) * heads;
+  EXPECT_DOUBLE_EQ(recomputed_flops_per_step(llama("full")).value(),
+                   layers * (2 * tokens * products + of_attention));
+  EXPECT_DOUBLE_EQ(recomputed_flops_per_step(llama("selective")).value(), layers * of_attention);
 }
 
 TEST(RecomputedFlops, are_none_where_all_activations_are_kept) {
