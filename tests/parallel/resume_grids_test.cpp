@@ -33,6 +33,24 @@ test::RunSetup small_model() {
   return setup;
 }
 
+/// Six heads in three groups, which no axis divides, with biases and norms of heads, and masked
+/// documents.
+test::RunSetup small_llama_model() {
+  test::RunSetup setup = small_model();
+  setup.llama = model::LlamaSpec{.num_layers = 2,
+                                 .num_attention_heads = 6,
+                                 .num_key_value_heads = 3,
+                                 .head_dim = 8,
+                                 .hidden_size = 32,
+                                 .ffn_hidden_size = 48,
+                                 .max_position_embeddings = 4,
+                                 .vocab_size = 37,
+                                 .attention_bias = model::AttentionBias::qkv,
+                                 .head_norm = true};
+  setup.masks_documents = setup.restarts_positions = true;
+  return setup;
+}
+
 /// Two convolutions and two linear layers; seven classes, which most grids pad.
 test::RunSetup small_picture_model() {
   test::RunSetup setup;
@@ -193,6 +211,10 @@ TEST_F(ResumeGrids, row_34_of_lion_from_any_layout_to_any_other) {
   setup.gpt.bias = false;  // the gradient of a key's is rounding, of which Lion takes the sign
   setup.optimizer = graph::OptimizerSpec::of(op::Lion{});
   expect_any_to_any(setup, 1e-12, 4);
+}
+
+TEST_F(ResumeGrids, row_34_of_a_llama_from_any_layout_to_any_other) {
+  expect_any_to_any(small_llama_model(), 1e-12, 3);
 }
 
 TEST_F(ResumeGrids, row_34_of_a_vgg_from_any_layout_to_any_other) {
