@@ -68,6 +68,30 @@ inline EqualJob rounded_gpt() {
   return job;
 }
 
+/// Six heads in so many groups, with biases and norms of heads.
+inline EqualJob llama_on(std::string name, const plan::Grid& grid, std::int64_t groups) {
+  EqualJob job = gpt_on(std::move(name), grid);
+  job.setup.llama = {.num_layers = 2,
+                     .num_attention_heads = 6,
+                     .num_key_value_heads = groups,
+                     .head_dim = 4,
+                     .hidden_size = 16,
+                     .ffn_hidden_size = 24,
+                     .max_position_embeddings = 8,
+                     .vocab_size = 37,
+                     .attention_bias = model::AttentionBias::qkv,
+                     .head_norm = true};
+  return job;
+}
+
+inline EqualJob pipelined_llama() {
+  EqualJob job = llama_on("llama in stages", {.x = 2}, 2);
+  job.setup.plan.pipeline.stages = 2;
+  job.setup.plan.pipeline.schedule = pipeline::Schedule::one_f_one_b;
+  job.setup.plan.pipeline.grids = {{.x = 2}, {.y = 2}};
+  return job;
+}
+
 inline EqualJob vgg_on(const plan::Grid& grid) {
   EqualJob job = gpt_on("vgg", grid);
   job.setup.vgg = model::VggSpec{.widths = {8, 0, 8, 0},
@@ -110,6 +134,9 @@ inline std::vector<EqualJob> equal_jobs() {
                                 gpt_on("gpt on y and data", {.y = 2, .data = 2}),
                                 pipelined_gpt(),
                                 rounded_gpt(),
+                                llama_on("llama in groups on x and data", {.x = 2, .data = 2}, 2),
+                                llama_on("llama in samples on x and y", {.x = 2, .y = 2}, 3),
+                                pipelined_llama(),
                                 vgg_on({.x = 2, .data = 2}),
                                 unet_on({.x = 2, .z = 2}, false),
                                 unet_on({.x = 2, .data = 2}, true)};
@@ -118,6 +145,8 @@ inline std::vector<EqualJob> equal_jobs() {
   jobs[1].setup.plan.shard_states = true;
   jobs[1].setup.plan.chunks = 2;
   jobs[1].setup.plan.checkpointing = {.layers = 1};
+  jobs[5].setup.masks_documents = jobs[5].setup.restarts_positions = true;
+  jobs[5].setup.plan.checkpointing = {.layers = 1};
   return jobs;
 }
 

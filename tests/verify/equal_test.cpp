@@ -111,6 +111,15 @@ TEST(Equal, a_bias_in_the_place_of_another_is_told_with_the_row_that_adds_it) {
   EXPECT_EQ(all(faults).find("step 2"), std::string::npos) << "the first step is told alone";
 }
 
+TEST(Equal, positions_that_turn_keys_the_other_way_are_told_with_their_row) {
+  const EqualJob of = llama_on("llama", {.x = 2}, 2);
+  Job job = of.job();
+  Program& train = program_of(job, 0);
+  const std::size_t index = find_touching(train, "rotary", "blocks.1.attn.turned");
+  row_in<op::Rotary>(train, index).negative = true;
+  expect_blamed(differences(job, of), "rank 0: train, step 1: ", 0, index);
+}
+
 TEST(Equal, an_attribute_that_says_what_is_computed_is_told_with_its_row) {
   const EqualJob of = gpt_on("gpt", {.x = 2});
   Job job = of.job();

@@ -47,6 +47,19 @@ inline std::vector<SpecifiedJob> specified_jobs() {
   in_chunks.plan.chunks = 2;
   in_chunks.optimizer = graph::OptimizerSpec::of(op::Sgd{.nesterov = true});
 
+  RunSetup llama = untied;
+  llama.llama = model::LlamaSpec{.num_layers = 2,
+                                 .num_attention_heads = 6,
+                                 .num_key_value_heads = 2,
+                                 .head_dim = 4,
+                                 .hidden_size = 32,
+                                 .ffn_hidden_size = 48,
+                                 .max_position_embeddings = 8,
+                                 .vocab_size = 37,
+                                 .attention_bias = model::AttentionBias::all,
+                                 .mlp_bias = true,
+                                 .head_norm = true};
+
   RunSetup vgg = picture_model();
   vgg.plan.global_batch_size = 12;
   vgg.plan.micro_batch_size = 4;
@@ -61,8 +74,13 @@ inline std::vector<SpecifiedJob> specified_jobs() {
   by_loss.unet->diffusion.learn_sigma = false;
   by_loss.unet->diffusion.time_sampling = model::TimeSampling::importance;
   by_loss.unet->diffusion.sampling = {.sampler = model::Sampler::ddpm, .steps = 0};
-  return {{"gpt", gpt},   {"gpt_of_documents", untied}, {"gpt_in_chunks", in_chunks}, {"vgg", vgg},
-          {"unet", unet}, {"unet_by_loss", by_loss}};
+  return {{"gpt", gpt},
+          {"gpt_of_documents", untied},
+          {"gpt_in_chunks", in_chunks},
+          {"llama", llama},
+          {"vgg", vgg},
+          {"unet", unet},
+          {"unet_by_loss", by_loss}};
 }
 
 }  // namespace fourfold::test
