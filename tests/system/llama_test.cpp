@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <utility>
 
 #include "base/file.h"
 #include "support/step_metrics.h"
@@ -37,27 +38,39 @@ sample: {tokens: 0}
   }
 };
 
-TEST_F(LlamaRuns, go_on_on_another_grid_and_in_stages) {
-  const std::string f64 = "--set precision.compute=fp64 ";
+TEST_F(LlamaRuns, go_on_from_grids_and_stages_on_others) {
+  const std::string f64 = "--set precision.compute=fp64 ",
+                    on_x = "--set parallel.tensor.x=2 --set optimizer.shard=states",
+                    on_y = "--set parallel.tensor.y=2",
+                    staged = "--set parallel.pipeline.stages=2 --set train.micro_batch_size=2";
   ASSERT_EQ(train_llama("serial", f64).code, 0);
-  for (const char* grid : {"--set parallel.tensor.x=2", "--set parallel.tensor.y=2",
-                           "--set parallel.pipeline.stages=2 --set train.micro_batch_size=2"}) {
+  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
+           {"", on_y}, {on_x, staged}, {staged, on_x + " --set parallel.data=2"}, {on_y, ""}}) {
+    SCOPED_TRACE(format("from '{}' to '{}'", from, to));
     std::filesystem::remove_all(path("run"));
-    ASSERT_EQ(train_llama("run", f64 + "--stop-at 6").code, 0);
-    const CommandResult on = train_llama("run", f64 + grid);
+    ASSERT_EQ(train_llama("run", f64 + from + " --stop-at 6").code, 0);
+    const CommandResult on = train_llama("run", f64 + to);
     ASSERT_EQ(on.code, 0) << on.text;
     EXPECT_NE(on.text.find("going on from step 6"), std::string::npos) << on.text;
-    EXPECT_NEAR(last_loss("run"), last_loss("serial"), 1e-10) << grid;
+    EXPECT_NEAR(last_loss("run"), last_loss("serial"), 1e-10);
   }
 }
 
 TEST_F(LlamaRuns, write_the_same_text_with_and_without_a_cache) {
-  const CommandResult trained = train_llama("run", "--set sample.tokens=20");
-  ASSERT_EQ(trained.code, 0) << trained.text;
-  for (const char* how :
-       {"--tokens 14 --temperature 0", "--tokens 60 --temperature 0.9 --seed 3"}) {
-    const std::string options = format("{} --prompt The {}", path("run"), how);
-    EXPECT_EQ(must("generate " + options), must("generate --no-cache " + options)) << how;
+  const std::vector<std::string> kinds = {
+      "", "--set 'model={num_key_value_heads: 1, attention_bias: none, head_norm: true}'",
+      "--set 'model={num_key_value_heads: 6, attention_bias: all, mlp_bias: true, tied_head: "
+      "false}' --set model.rope.kind=llama3"};
+  for (const std::string& kind : kinds) {
+    SCOPED_TRACE(kind);
+    std::filesystem::remove_all(path("run"));
+    const CommandResult trained = train_llama("run", "--set sample.tokens=20 " + kind);
+    ASSERT_EQ(trained.code, 0) << trained.text;
+    for (const char* how :
+         {"--tokens 14 --temperature 0", "--tokens 60 --temperature 0.9 --seed 3"}) {
+      const std::string options = format("{} --prompt The {}", path("run"), how);
+      EXPECT_EQ(must("generate " + options), must("generate --no-cache " + options)) << how;
+    }
   }
 }
 

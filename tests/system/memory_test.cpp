@@ -48,6 +48,21 @@ RunSetup large_setup() {
   return setup;
 }
 
+/// A Llama of the same size, four heads in each of two groups.
+void make_llama(RunSetup& setup) {
+  const model::GptSpec& gpt = setup.gpt;
+  setup.llama = {.num_layers = gpt.num_layers,
+                 .num_attention_heads = 8,
+                 .num_key_value_heads = 2,
+                 .head_dim = gpt.hidden_size / 8,
+                 .hidden_size = gpt.hidden_size,
+                 .ffn_hidden_size = 3 * gpt.hidden_size,
+                 .max_position_embeddings = gpt.max_position_embeddings,
+                 .vocab_size = gpt.vocab_size,
+                 .head_norm = true};
+  setup.masks_documents = setup.restarts_positions = true;
+}
+
 /// As many weights, whose rounded copies are kept too. Few tokens: kernels that take bf16 on a CPU
 /// are slow.
 RunSetup large_setup_in_bf16() {
@@ -115,6 +130,7 @@ void expect_predicted_peak(const RunSetup& setup) {
     const std::int64_t before = settle();
     RunSetup one_layer = setup;
     one_layer.gpt.num_layers = 1;
+    if (one_layer.llama) one_layer.llama->num_layers = 1;
     SmallRun run(one_layer);
     run_all_programs(run, one_layer, 1);
     std::printf("one layer %s, of which predicted %s\n",
@@ -131,7 +147,10 @@ TEST(Memory, peak_resident_memory_is_the_predicted_bundle) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "the sanitizer's own memory counts as resident";
 #endif
-  expect_predicted_peak(large_setup());
+  RunSetup setup = large_setup();
+  expect_predicted_peak(setup);
+  make_llama(setup);
+  expect_predicted_peak(setup);
 }
 
 TEST(Memory, peak_resident_memory_is_the_predicted_bundle_where_rounded_weights_are_kept) {
@@ -218,7 +237,8 @@ TEST(Memory, the_final_weights_take_two_pieces_of_a_rank_and_not_the_model) {
   EXPECT_LE(after - before, limit);
 }
 
-/// A model, a grid and switches, as a seed has them: some hundred MiB in all ranks together.
+/// A model, every third a Llama, a grid and switches, as a seed has them: some hundred MiB in all
+/// ranks together.
 RunSetup drawn_setup(unsigned seed) {
   std::mt19937 random(seed);
   const auto of = [&]<class T>(const std::vector<T>& list) { return list[random() % list.size()]; };
@@ -250,6 +270,7 @@ RunSetup drawn_setup(unsigned seed) {
       {}, {.layers = 1, .keeps_products = true}, {.layers = 1}, {.layers = 2}});
   if (coin()) setup.plan.memory_limit = 1;
   if (coin()) setup.plan.overlap.weight_gradients = plan::WeightGradients::beside;
+  if (seed % 3 == 2) make_llama(setup);
   return setup;
 }
 
