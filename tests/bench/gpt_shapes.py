@@ -1,10 +1,12 @@
-"""GPTs that recipes train on a CPU beside PyTorch: their shapes, as keys of Fourfold, and the work of a step."""
+"""GPTs and Llamas that recipes train beside PyTorch: their shapes, as keys of Fourfold, and the work of a step."""
 import math
 import random
 
 from peers import ONLY_STEPS
 
 GPT2 = dict(layers=12, heads=12, hidden=768, vocab=50304, bias=1)
+# A Llama has groups of heads: configs/smollm2-135m.yaml.
+SMOLLM2 = dict(layers=30, heads=9, groups=3, hidden=576, ffn=1536, vocab=49152, bias=0, theta=100000)
 # `steps` are those of a round, after `warmup` that do not count; `recompute`: by memory.activation_checkpointing.
 WORKLOADS = {
     "char": dict(layers=4, heads=4, hidden=128, vocab=65, bias=0, length=64, batch=12, steps=40, warmup=10),
@@ -17,7 +19,12 @@ WORKLOADS = {
     "l3h1024": dict(layers=3, heads=16, hidden=1024, vocab=8192, bias=1, length=128, batch=4, steps=3, warmup=1),
     "l4h512": dict(layers=4, heads=8, hidden=512, vocab=65, bias=0, length=1024, batch=1, steps=4, warmup=1),
     "b4t128": dict(GPT2, length=128, batch=4, steps=1, warmup=1),
+    "smollm2": dict(SMOLLM2, length=256, batch=4, steps=1, warmup=1),
 }
+
+
+def is_llama(w):
+    return "groups" in w
 
 
 def title(w):
@@ -27,15 +34,20 @@ def title(w):
         return f"char GPT, {w['layers']} layers of {w['hidden']}, {tokens}"
     if (w["layers"], w["hidden"], w["vocab"]) == (GPT2["layers"], GPT2["hidden"], GPT2["vocab"]):
         return f"GPT-2 124M, {tokens}"
+    if SMOLLM2.items() <= w.items():
+        return f"SmolLM2-135M, {tokens}"
     return f"{w['layers']} layers of {w['hidden']}, vocabulary {w['vocab']}, {tokens}"
 
 
 def settings_of(w):
-    """A workload as keys of Fourfold: GPT on random tokens, AdamW, clipping."""
+    """A workload as keys of Fourfold: its model on random tokens, AdamW, clipping."""
+    model = {"bias": "true" if w["bias"] else "false", "dropout": 0}
+    if is_llama(w):
+        model = {"kind": "llama", "num_key_value_heads": w["groups"], "ffn_hidden_size": w["ffn"], "rope.theta": w["theta"]}
     return {
-        **ONLY_STEPS, "model.num_layers": w["layers"], "model.num_attention_heads": w["heads"], "model.hidden_size": w["hidden"],
-        "model.vocab_size": w["vocab"], "model.bias": "true" if w["bias"] else "false", "model.tied_head": "true",
-        "model.dropout": 0, "data.seq_length": w["length"],
+        **ONLY_STEPS, **{f"model.{key}": value for key, value in model.items()}, "model.num_layers": w["layers"],
+        "model.num_attention_heads": w["heads"], "model.hidden_size": w["hidden"], "model.vocab_size": w["vocab"],
+        "model.tied_head": "true", "data.seq_length": w["length"],
         # The evaluation at the end takes the whole split: one sample of 1024 tokens.
         "data.split": 0.995,
         "train.global_batch_size": w["batch"], "train.steps": w["warmup"] + w["steps"], "sample.tokens": 0,
@@ -63,6 +75,9 @@ def draw(count, seed):
 def parameters(w):
     """Of the model, and those that multiply: all but the position table (the tied head's product counts, its lookup is none)."""
     c = w["hidden"]
+    if is_llama(w):  # queries and the output, keys and values, the gated MLP; norms have gains alone
+        dense = w["layers"] * (2 * c * c + 2 * c * c * w["groups"] // w["heads"] + 3 * c * w["ffn"] + 2 * c) + w["vocab"] * c + c
+        return dense, dense
     dense = w["layers"] * (12 * c * c + (9 * c if w["bias"] else 0) + (4 if w["bias"] else 2) * c)
     dense += w["vocab"] * c + (2 if w["bias"] else 1) * c
     return dense + w["length"] * c, dense

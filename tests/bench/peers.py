@@ -45,7 +45,8 @@ class Torch:
     def __init__(self, python, w, environment, flags, script="torch_gpt.py", most_s=None):
         sizes = []
         if script == "torch_gpt.py":
-            sizes = [f"--{key}={w[key]}" for key in ("layers", "heads", "hidden", "vocab", "length", "batch", "bias")]
+            keys = ("layers", "heads", "hidden", "vocab", "length", "batch", "bias", "groups", "ffn", "theta")
+            sizes = [f"--{key}={w[key]}" for key in keys if key in w]
         command = [python, os.path.join(ROOT, "tests/bench", script), *sizes, f"--warmup={w['warmup']}", *flags]
         self.process = start_process(command, most_s is not None, env={**os.environ, **environment}, stdin=subprocess.PIPE,
                                      stdout=subprocess.PIPE, text=True)  # fmt: skip

@@ -6,7 +6,8 @@ In fp32, or with --bf16 in PyTorch's own mixed precision: weights and moments in
 --pure-bf16 weights and moments are bf16 too, which learns less, and shows what PyTorch's time is without fp32 state.
 
 The model is that of configs/gpt-shakespeare-char.yaml and configs/gpt2-124m.yaml: learned positions, blocks with layer norm
-first, GELU (tanh), scaled_dot_product_attention, head tied to the token embedding. Tokens are random.
+first, GELU (tanh), scaled_dot_product_attention, head tied to the token embedding; with --groups a Llama (torch_llama.py). Tokens
+are random.
 
 The process warms up, prints {"ready": true, "loss": ..., ...}, where the loss is that of its first step, and then answers each
 line "N" on standard input with the times of N steps, {"step_s": [...], "peak_bytes": ...}; so that peers alternate without
@@ -32,6 +33,7 @@ import torch.distributed as dist
 import torch.nn as nn
 import torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
+from torch_llama import Llama
 
 
 class Block(nn.Module):
@@ -72,11 +74,12 @@ class GPT(nn.Module):
         logits = F.linear(self.norm(x), self.tokens.weight)
         return F.cross_entropy(logits.view(-1, logits.size(-1)), labels.view(-1))
 
-    def compile_parts(self, mode):
-        """Blocks share one compiled function, the loss has another: seconds where the whole of a deep model takes minutes."""
-        for block in self.blocks:
-            block.compile(mode=mode)
-        self.loss_of = torch.compile(self.loss_of, mode=mode)
+
+def compile_parts(model, mode):
+    """Blocks share one compiled function, the loss has another: seconds where the whole of a deep model takes minutes."""
+    for block in model.blocks:
+        block.compile(mode=mode)
+    model.loss_of = torch.compile(model.loss_of, mode=mode)
 
 
 def choose_attention(a):
@@ -199,6 +202,9 @@ def main():
     for name in ("layers", "heads", "hidden", "vocab", "length", "batch"):
         p.add_argument("--" + name, type=int, required=True)
     p.add_argument("--bias", type=int, default=1)
+    p.add_argument("--groups", type=int, help="of heads that share keys and values: a Llama, with --ffn and --theta")
+    p.add_argument("--ffn", type=int)
+    p.add_argument("--theta", type=float, help="of its rotary positions")
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--warmup", type=int, default=2)
     p.add_argument("--compile", action="store_true", help="torch.compile")
@@ -219,7 +225,7 @@ def main():
     torch.manual_seed(1)
     has_bf16 = a.bf16 or a.pure_bf16
     attention = choose_attention(a) if a.device == "cuda" and has_bf16 else "default"
-    model = GPT(a).to(a.device, torch.bfloat16 if a.pure_bf16 else torch.float32)
+    model = (Llama if a.groups else GPT)(a).to(a.device, torch.bfloat16 if a.pure_bf16 else torch.float32)
     parameters = sum(p.numel() for p in model.parameters())
     shared = ranks.share(model, a.shard)
     decay = [p for p in model.parameters() if p.dim() >= 2]
@@ -229,7 +235,7 @@ def main():
     optimizer = torch.optim.AdamW(groups, lr=1e-4, betas=(0.9, 0.95), fused=True)
     run = torch.compile(shared, mode=a.mode) if a.compile else shared
     if a.compile_blocks:
-        model.compile_parts(a.mode)
+        compile_parts(model, a.mode)
 
     clock = Clock(a.device)
 

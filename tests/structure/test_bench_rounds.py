@@ -5,7 +5,7 @@ import unittest
 
 from made_up import MadeUp, say, torch
 
-LOSS = {65: 4.2, 50304: 10.9}  # of an untrained model with so many words
+LOSS = {65: 4.2, 49152: 10.8, 50304: 10.9}  # of an untrained model with so many words
 SUMMARY = {
     "step_s": 0.01, "ranks": [{"parts": [
         {"stream": "math", "work": work, "amount": {"seconds": seconds}}
@@ -65,6 +65,21 @@ class Recipes(MadeUp):
         self.assertEqual(done.rows[0]["note"], "PyTorch 2.made-up.")
         tuned = [call for call in self.calls if "torch_gpt.py" in call.words[0] and call.variables["MALLOC_TOP_PAD_"]]
         self.assertEqual((len(tuned), tuned[0].variables["OMP_NUM_THREADS"]), (2, "2"))
+
+    def test_a_llama_is_told_alike_to_both_programs(self):
+        done = self.rows_of("bench-cpu", "--rounds", "1", "--workloads", "smollm2", "--threads", "2")
+        ours = done.figures("Training steps beside PyTorch's", workload="SmolLM2-135M, 4 x 256 tokens", program="Fourfold")
+        sets, words = self.calls_of("train")[-1].sets, next(call.words for call in self.calls if "torch_gpt.py" in call.words[0])
+        for key, word, value in (("kind", None, "llama"), ("num_layers", "layers", 30), ("num_attention_heads", "heads", 9),
+                                 ("num_key_value_heads", "groups", 3), ("hidden_size", "hidden", 576), ("rope.theta", "theta", 100000),
+                                 ("ffn_hidden_size", "ffn", 1536), ("vocab_size", "vocab", 49152)):  # fmt: skip
+            self.assertEqual(sets[f"model.{key}"], str(value))
+            if word:
+                self.assertIn(f"--{word}={value}", words)
+        self.assertTrue({"model.dropout", "model.bias"}.isdisjoint(sets))  # keys of a GPT
+        # As many parameters as SmolLM2-135M has: all of them multiply.
+        flops = 1024 * 6 * (134515008 + 30 * 576 * 256)
+        self.assertAlmostEqual(ours["of_product_ceiling_%"] / (100 * flops / 0.01 / 100e9), 1, 3)
 
     def test_bf16_stands_beside_fp32_also_for_shapes_that_are_drawn(self):
         self.times = (1, 1, 10, 15, 1)
