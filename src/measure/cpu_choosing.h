@@ -10,9 +10,9 @@ namespace fourfold::measure {
 
 /// A problem whose dims are cut so that it has about so many flops, in steps of 64: first the
 /// factor of a product that is no row's length, down to 256, then the largest. Unchanged where it
-/// has no more, or is no product of matrices alone. What computes the whole fastest computes so
-/// much of it fastest too: libraries go through large matrices in tiles, but may be slow where rows
-/// have a certain length.
+/// has no more, or is no product of matrices alone. What computes the whole fastest mostly computes
+/// a large part of it fastest too: libraries go through large matrices in tiles, but may be slow
+/// where rows have a certain length.
 kernels::Problem cut_to(const kernels::Problem& problem, double most_flops);
 
 /// Lines for the problems that several kernels compute: those that are known, and those that are
