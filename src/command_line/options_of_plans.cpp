@@ -109,7 +109,7 @@ void add_plan(CLI::App& app, Commands& commands) {
                                   "Solve this assignment problem instead: a JSON file of nodes "
                                   "and edges with their costs");
   sub->add_option("--solver", arguments.solver,
-                  "With --problem: elimination, o3, o2, o2-again, ilp, ilp-tight or "
+                  "With --problem: elimination, o3, o2, o2-once, ilp, ilp-tight or "
                   "exhaustive")
       ->needs(problem)
       ->capture_default_str();

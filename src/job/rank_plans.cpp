@@ -178,12 +178,15 @@ double checkpoint_bytes_of(const search::Question& question, const search::Price
     ways += "set memory.activation_checkpointing = full, ";
   if (least.spec.micro_batch_size > 1)
     ways += format("reduce train.micro_batch_size = {}, ", least.spec.micro_batch_size);
+  const auto cut = static_cast<std::int64_t>(ranking.answer.cut_in_vain);
+  const std::string layouts =
+      cut == 0 ? "" : format(", nor does a layout with all {} cut", counted(cut, "parameter"));
   throw UserError(
       ExitCode::does_not_fit,
       format(
-          "no grid of {} fits: a rank has {} on {}, and the least that one needs is {} ({}); its "
+          "no grid of {} fits{}: a rank has {} on {}, and the least that one needs is {} ({}); its "
           "largest tensors are {}; {}{}use more ranks",
-          counted(ranking.ranks, "rank"),
+          counted(ranking.ranks, "rank"), layouts,
           format_bytes(static_cast<std::int64_t>(ranking.answer.memory_bytes)),
           ranking.cluster.name, format_bytes(static_cast<std::int64_t>(least.demand.memory.all())),
           search::shape_text(least.spec), tensors, ways, ways.empty() ? "" : "or "));

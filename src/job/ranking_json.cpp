@@ -67,6 +67,7 @@ Json plan_json(std::size_t number, const PricedPlan& plan, const PricedPlan& fir
        {"data", grid.data},
        {"order", Json::array_of(grid.order)},
        {"layout", search::layout_word(plan.spec)},
+       {"is_searched_too", plan.is_searched_too},
        {"micro_batch_size", plan.spec.micro_batch_size},
        {"accumulation", plan.accumulation},
        {"activation_checkpointing", plan::to_string(plan.spec.checkpointing)},

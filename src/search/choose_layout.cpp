@@ -1,8 +1,11 @@
 #include "search/choose_layout.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <utility>
 
+#include "base/error.h"
 #include "solve/dual_bound.h"
 #include "solve/problem_file.h"
 #include "solve/prune.h"
@@ -65,22 +68,105 @@ LayoutOutcome choose_layout(const graph::Graph& train, const plan::Layout& start
   return best;
 }
 
+Demand demand_of_layout(const graph::Graph& train, const plan::Layout& layout,
+                        const LayoutSetting& setting) {
+  plan::PersistentShardings persistent = plan::persistent_shardings(train, layout);
+  auto derived = plan::derive_shardings(train, *setting.mesh, layout, persistent);
+  require(std::holds_alternative<plan::GraphShardings>(derived), "the layout is legal");
+  plan::Plan plan;
+  plan.meshes = {*setting.mesh};
+  plan.batching = setting.batching;
+  plan.compute = setting.compute;
+  plan.overlap = setting.overlap;
+  plan.checkpointing = setting.checkpointing;
+  plan.cached_gathers = setting.cached_gathers;
+  plan.bucket_bytes = setting.bucket_bytes;
+  plan.graphs = {std::get<plan::GraphShardings>(std::move(derived))};
+  return demand_of(train, plan);
+}
+
+namespace {
+
+/// Searches for one share after another.
+class ShareSearch {
+ public:
+  ShareSearch(const graph::Graph& train, const plan::Layout& start, const LayoutSetting& setting,
+              Pricer& pricer, std::string_view solver, const solve::Limits& limits)
+      : train_(train),
+        start_(start),
+        setting_(setting),
+        pricer_(pricer),
+        solver_(solver),
+        limits_(limits) {}
+
+  std::variant<std::vector<ChosenLayout>, solve::Refused, plan::Infeasible> run() {
+    for (const double share : usual_hidden_shares)
+      if (!look_at(share)) return std::move(*failure_);
+    for (int round = 0; round < refinements; ++round) {
+      const std::vector<double> between = shares_beside_best();
+      for (const double share : between)
+        if (!look_at(share)) return std::move(*failure_);
+    }
+    std::vector<ChosenLayout> layouts;
+    for (auto& [share, tried] : tried_)
+      if (std::ranges::find(layouts, tried.chosen.layout, &ChosenLayout::layout) == layouts.end())
+        layouts.push_back(std::move(tried.chosen));
+    return layouts;
+  }
+
+ private:
+  static constexpr int refinements = 2;
+  struct Tried {
+    ChosenLayout chosen;
+    double seconds = 0;  // with as much hidden as there is computation
+  };
+
+  bool look_at(double share) {
+    LayoutSetting one = setting_;
+    one.hidden_share = share;
+    LayoutOutcome outcome =
+        choose_layout(train_, start_, std::move(one), pricer_, solver_, limits_);
+    if (auto* refused = std::get_if<solve::Refused>(&outcome)) failure_ = std::move(*refused);
+    if (auto* bad = std::get_if<plan::Infeasible>(&outcome)) failure_ = std::move(*bad);
+    if (failure_) return false;
+    Tried tried{std::get<ChosenLayout>(std::move(outcome)), 0};
+    const Demand demand = demand_of_layout(train_, tried.chosen.layout, setting_);
+    tried.seconds = pricer_.price(demand, setting_.groups).step();
+    tried_.emplace(share, std::move(tried));
+    return true;
+  }
+
+  /// Half-way from the share that is best so far to its neighbours. A layout that is best for two
+  /// shares is best between them.
+  std::vector<double> shares_beside_best() const {
+    const auto best =
+        std::ranges::min_element(tried_, {}, [](const auto& one) { return one.second.seconds; });
+    std::vector<double> shares;
+    const auto add = [&](const auto& one, const auto& other) {
+      if (one->second.chosen.layout != other->second.chosen.layout)
+        shares.push_back((one->first + other->first) / 2);
+    };
+    if (best != tried_.begin()) add(std::prev(best), best);
+    if (std::next(best) != tried_.end()) add(best, std::next(best));
+    return shares;
+  }
+
+  const graph::Graph& train_;
+  const plan::Layout& start_;
+  const LayoutSetting& setting_;
+  Pricer& pricer_;
+  std::string_view solver_;
+  const solve::Limits& limits_;
+  std::map<double, Tried> tried_;  // by share
+  std::optional<std::variant<std::vector<ChosenLayout>, solve::Refused, plan::Infeasible>> failure_;
+};
+
+}  // namespace
+
 std::variant<std::vector<ChosenLayout>, solve::Refused, plan::Infeasible> choose_layouts(
     const graph::Graph& train, const plan::Layout& start, const LayoutSetting& setting,
-    Pricer& pricer, std::string_view solver, const solve::Limits& limits,
-    std::span<const double> hidden_shares) {
-  std::vector<ChosenLayout> layouts;
-  for (const double share : hidden_shares) {
-    LayoutSetting one = setting;
-    one.hidden_share = share;
-    LayoutOutcome outcome = choose_layout(train, start, std::move(one), pricer, solver, limits);
-    if (auto* refused = std::get_if<solve::Refused>(&outcome)) return std::move(*refused);
-    if (auto* infeasible = std::get_if<plan::Infeasible>(&outcome)) return std::move(*infeasible);
-    auto& chosen = std::get<ChosenLayout>(outcome);
-    if (std::ranges::find(layouts, chosen.layout, &ChosenLayout::layout) == layouts.end())
-      layouts.push_back(std::move(chosen));
-  }
-  return layouts;
+    Pricer& pricer, std::string_view solver, const solve::Limits& limits) {
+  return ShareSearch(train, start, setting, pricer, solver, limits).run();
 }
 
 std::string layout_problem_text(const graph::Graph& train, const plan::Layout& start,

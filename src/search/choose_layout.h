@@ -7,12 +7,12 @@
 #include <array>
 #include <cstddef>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
+#include "search/demand.h"
 #include "search/layout_problem.h"
 #include "solve/problem_numbers.h"
 #include "solve/solvers.h"
@@ -41,15 +41,19 @@ LayoutOutcome choose_layout(const graph::Graph& train, const plan::Layout& start
                             LayoutSetting setting, Pricer& pricer, std::string_view solver,
                             const solve::Limits& limits = {});
 
-/// How much of what may run beside computation is taken to cost nothing.
+/// How much of what may run beside computation is taken to cost nothing, to begin with.
 inline constexpr std::array<double, 3> usual_hidden_shares = {0, 0.5, 1};
 
-/// The layouts that are chosen for these shares, each once, for whoever then simulates them. Their
-/// costs are not comparable with each other.
+/// What a rank does in a step with a layout, which is legal.
+Demand demand_of_layout(const graph::Graph& train, const plan::Layout& layout,
+                        const LayoutSetting& setting);
+
+/// The layouts that are chosen for the usual shares, and for some in the neighbourhood of the one
+/// whose layout takes least where as much is hidden as there is computation (price.h): each layout
+/// once, for whoever then simulates them. Their costs are not comparable with each other.
 std::variant<std::vector<ChosenLayout>, solve::Refused, plan::Infeasible> choose_layouts(
     const graph::Graph& train, const plan::Layout& start, const LayoutSetting& setting,
-    Pricer& pricer, std::string_view solver, const solve::Limits& limits = {},
-    std::span<const double> hidden_shares = usual_hidden_shares);
+    Pricer& pricer, std::string_view solver, const solve::Limits& limits = {});
 
 /// The problem of a graph as a file (solve/problem_file.h), in which these axes are open; all,
 /// where the setting names none.

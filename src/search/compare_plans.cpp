@@ -37,6 +37,8 @@ class Side {
     setting_.batching = plan_.batching;
     setting_.compute = plan_.compute;
     setting_.bucket_bytes = priced.spec.bucket_bytes;
+    setting_.checkpointing = priced.spec.checkpointing;
+    setting_.cached_gathers = priced.spec.cached_gathers;
   }
 
   struct Ops {

@@ -27,7 +27,7 @@ using graph::Phase;
 using graph::ValueId;
 using graph::ValueRole;
 
-constexpr std::size_t tensors_named = 3;
+constexpr std::size_t tensors_named = 5;
 
 /// Waits for nothing: an index beyond all steps.
 constexpr std::size_t never = std::numeric_limits<std::size_t>::max();

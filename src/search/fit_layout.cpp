@@ -97,18 +97,14 @@ class Fitter {
 
   FitOutcome nothing() {
     NothingFits nothing{std::move(tried(2 * names_.size()).chosen), names_.size(), 0, {}};
+    nothing.bytes = demand_of_layout(train_, nothing.least.layout, setting_).memory.all();
     plan::PersistentShardings persistent = plan::persistent_shardings(train_, nothing.least.layout);
-    auto derived = plan::derive_shardings(train_, *setting_.mesh, nothing.least.layout, persistent);
-    require(std::holds_alternative<plan::GraphShardings>(derived), "a chosen layout is legal");
-    plan::Plan plan;
-    plan.meshes = {*setting_.mesh};
-    plan.batching = setting_.batching;
-    plan.compute = setting_.compute;
-    plan.graphs = {std::get<plan::GraphShardings>(std::move(derived))};
-    nothing.bytes = demand_of(train_, plan).memory.all();
+    const auto derived =
+        plan::derive_shardings(train_, *setting_.mesh, nothing.least.layout, persistent);
+    const auto& shardings = std::get<plan::GraphShardings>(derived);
     for (std::size_t i = 0; i < train_.values.size(); ++i) {
       const graph::Value& value = train_.values[i];
-      const Shape local = op::local_shape(value.shape, plan.graphs[0].values[i], *setting_.mesh);
+      const Shape local = op::local_shape(value.shape, shardings.values[i], *setting_.mesh);
       nothing.largest.push_back(
           {value.name,
            static_cast<double>(local.elements() *

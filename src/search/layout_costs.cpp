@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "compile/choose_blocks.h"
 #include "compile/conversion_path.h"
+#include "compile/recompute.h"
 #include "search/demand.h"
 
 namespace fourfold::search {
@@ -22,7 +24,9 @@ LayoutCosts::LayoutCosts(const graph::Graph& train, const LayoutSetting& setting
       setting_(setting),
       pricer_(pricer),
       updates_(train.values.size() + 1),
-      is_backward_(train.values.size()) {
+      is_backward_(train.values.size()),
+      done_(train.nodes.size(), 1),
+      stretches_(train.values.size(), 1) {
   for (const Node& node : train.nodes)
     for (const ValueId id : node.outputs) is_backward_[id.index()] = node.phase == Phase::backward;
   for (std::size_t node = 0; node < train.nodes.size(); ++node) {
@@ -36,12 +40,47 @@ LayoutCosts::LayoutCosts(const graph::Graph& train, const LayoutSetting& setting
       }
     updates_[parameter].push_back(node);
   }
+  find_repetitions();
 }
 
-double LayoutCosts::times(Phase phase) const {
-  return phase == Phase::update
-             ? 1
-             : static_cast<double>(setting_.batching.accumulation * setting_.batching.chunks);
+/// As recompute and insert_conversions of compile have it.
+void LayoutCosts::find_repetitions() {
+  const plan::Checkpointing& checkpointing = setting_.checkpointing;
+  const compile::Recomputed recomputed = compile::recompute(train_, checkpointing);
+  std::ranges::fill(done_, 0);
+  std::int64_t layers = 0;
+  for (const Node& node : train_.nodes) layers = std::max(layers, node.layer.value_or(-1) + 1);
+  const auto is_cached = [&](const Node& node) {
+    if (const auto& most = setting_.cached_gathers)
+      return *most > 0 && (!node.layer || *node.layer >= layers - *most);
+    return !(node.layer ? checkpointing.repeats(*node.layer) : checkpointing.repeats_any());
+  };
+  using Stretch = std::optional<std::pair<Phase, std::int64_t>>;  // none: of the whole micro-batch
+  std::vector<std::set<Stretch>> read_in(train_.values.size());
+  for (std::size_t i = 0; i < recomputed.graph.nodes.size(); ++i) {
+    const Node& node = recomputed.graph.nodes[i];
+    ++done_[recomputed.node_origin[i]];
+    if (node.phase == Phase::update) continue;
+    Stretch stretch;
+    if (!is_cached(node))
+      stretch = {node.phase, node.layer ? checkpointing.segment_of(*node.layer) : -1};
+    for (const ValueId id : node.reads)
+      if (recomputed.graph.value(id).role == ValueRole::parameter)
+        read_in[id.index()].insert(stretch);
+  }
+  for (std::size_t i = 0; i < read_in.size(); ++i)
+    stretches_[i] = static_cast<double>(std::max<std::size_t>(read_in[i].size(), 1));
+}
+
+double LayoutCosts::times(std::size_t node) const {
+  const plan::Batching& batching = setting_.batching;
+  if (train_.nodes[node].phase == Phase::update) return 1;
+  return done_[node] * static_cast<double>(batching.accumulation * batching.chunks);
+}
+
+double LayoutCosts::times_gathered(std::size_t parameter) const {
+  const plan::Batching& batching = setting_.batching;
+  return stretches_[parameter] * static_cast<double>(batching.accumulation * batching.chunks);
 }
 
 double LayoutCosts::of_op(std::size_t node, const plan::NodeShardings& shardings) const {
@@ -76,7 +115,7 @@ double LayoutCosts::of_op(std::size_t node, const plan::NodeShardings& shardings
   plan.batching = setting_.batching;
   plan.compute = setting_.compute;
   plan.graphs = {std::move(kept)};
-  return pricer_.price(demand_of(one, plan), setting_.groups).all();
+  return done_[node] * pricer_.price(demand_of(one, plan), setting_.groups).all();
 }
 
 /// What may run beside computation is what demand.h takes for hideable.

@@ -32,6 +32,8 @@ struct LayoutSetting {
   /// what computation then takes longer.
   double hidden_share = 0;
   plan::Overlap overlap = {};
+  plan::Checkpointing checkpointing = {};                     // what is computed again
+  std::optional<std::int64_t> cached_gathers = std::nullopt;  // as a plan has them
   /// Layers of a model that do the same have the same layout.
   bool layers_alike = false;
   /// How the user has parameters lie between steps, and activations where they are kept.
@@ -47,9 +49,11 @@ class LayoutCosts {
   /// All three outlive it.
   LayoutCosts(const graph::Graph& train, const LayoutSetting& setting, Pricer& pricer);
 
-  /// How often an op is done in a step.
-  double times(graph::Phase phase) const;
-  /// The work of an op, with what its cut form sends between its rows.
+  /// How often an op is done in a step, with its repetitions in the backward pass.
+  double times(std::size_t node) const;
+  /// How often a weight is brought in a step from how it lies to how its readers want it.
+  double times_gathered(std::size_t parameter) const;
+  /// The work of an op, with what its cut form sends between its rows, in all of a step.
   double of_op(std::size_t node, const plan::NodeShardings& shardings) const;
   /// One conversion of a value. `is_at_end`: once in a step, where buckets join gradients.
   double of_conversion(graph::ValueId id, const op::Sharding& from, const op::Sharding& to,
@@ -58,6 +62,7 @@ class LayoutCosts {
   double of_update(std::optional<std::size_t> parameter, const op::Sharding& moments) const;
 
  private:
+  void find_repetitions();
   double share_that_costs(graph::ValueId id, compile::MoveKind kind, bool is_at_end) const;
 
   const graph::Graph& train_;
@@ -66,6 +71,9 @@ class LayoutCosts {
   /// By value: the nodes that update the parameter; past the last value, those of none.
   std::vector<std::vector<std::size_t>> updates_;
   std::vector<bool> is_backward_;  // by value: made in the backward pass
+  /// Within a micro-batch: by node, how often it is done; by value, in how many stretches of the
+  /// graph a weight is read, each of which gathers it for itself.
+  std::vector<double> done_, stretches_;
 };
 
 }  // namespace fourfold::search

@@ -11,7 +11,6 @@ namespace fourfold::search {
 namespace {
 
 using graph::Node;
-using graph::Phase;
 using graph::Value;
 using graph::ValueId;
 using graph::ValueRole;
@@ -201,9 +200,8 @@ void LayoutProblem::add_edges(std::size_t node) {
                                 (!has_padding_now || known.all[from].dims == known.all[to].dims) &&
                                 (is_read ? may_read(node, way, i, known.all[kept])
                                          : wanted.empty() || !is_first || from == to);
-        edge.comm.push_back(is_allowed
-                                ? costs_.times(train_.nodes[node].phase) * conversion(id, from, to)
-                                : solve::forbidden);
+        edge.comm.push_back(is_allowed ? costs_.times(node) * conversion(id, from, to)
+                                       : solve::forbidden);
       }
     problem_.edges.push_back(std::move(edge));
   }
@@ -221,7 +219,7 @@ void LayoutProblem::add_edges_of_parameter(std::size_t value) {
     add(uses.node, uses.kept.size(), [&](const Rest& rest, std::size_t i) {
       const Sharding &from = uses.all[rest.rest], &to = uses.all[uses.kept[i]];
       if (is_padded(ValueId(value), to) && from.dims != to.dims) return solve::forbidden;
-      return costs_.times(Phase::forward) * conversion(ValueId(value), rest.rest, uses.kept[i]);
+      return costs_.times_gathered(value) * conversion(ValueId(value), rest.rest, uses.kept[i]);
     });
   for (std::size_t i = 0; i < train_.values.size(); ++i) {
     const Value& gradient = train_.values[i];

@@ -42,6 +42,22 @@ bool cut_padded(const op::FactorRule& rule, char factor, const op::Cuts& cuts,
   return false;
 }
 
+/// By which axes the factors of an op are cut that sees its operands so.
+plan::FactorAxes cuts_that_follow(const op::FactorRule& rule, const plan::NodeShardings& seen) {
+  plan::FactorAxes cuts;
+  for (std::size_t i = 0; i < rule.operands.size(); ++i) {
+    const Sharding& one =
+        i < seen.reads.size() ? seen.reads[i] : seen.outputs[i - seen.reads.size()];
+    for (std::size_t dim = 0; dim < std::min(one.dims.size(), rule.operands[i].size()); ++dim) {
+      if (rule.operands[i][dim].size() != 1) continue;
+      std::vector<AxisId>& axes = cuts[rule.operands[i][dim].front()];
+      for (const op::Cut& cut : one.dims[dim])
+        if (std::ranges::find(axes, cut.axis) == axes.end()) axes.push_back(cut.axis);
+    }
+  }
+  return cuts;
+}
+
 }  // namespace
 
 /// Padding of few rows is not worth while.
@@ -70,13 +86,22 @@ void LayoutProblem::find_ways(std::size_t node) {
   const Node& of = train_.nodes[node];
   const op::FactorRule rule = op::factors(of.op, train_.shapes(of.reads)).of_any_form();
   FixedCuts fixed = axes_not_open();
-  if (const auto chosen = start_.ops.find(names_[node]); chosen != start_.ops.end())
-    for (const auto& [factor, by] : chosen->second)
-      for (const AxisId axis : by)
-        if (const auto place = fixed.find(axis); place != fixed.end()) place->second = factor;
+  const auto chosen = start_.ops.find(names_[node]);
+  for (const auto& [factor, by] :
+       chosen != start_.ops.end() ? chosen->second : cuts_that_follow(rule, fixed_.nodes[node]))
+    for (const AxisId axis : by)
+      if (const auto place = fixed.find(axis); place != fixed.end()) place->second = factor;
   const op::FactorSizes sizes = plan::factor_sizes(train_, of);
-  for_each_cuts(*setting_.mesh, axes_, fixed, sizes, padded_of(sizes),
-                [&](const plan::FactorAxes& cuts) { add_ways(node, rule, cuts); });
+  const auto find = [&] {
+    for_each_cuts(*setting_.mesh, axes_, fixed, sizes, padded_of(sizes),
+                  [&](const plan::FactorAxes& cuts) { add_ways(node, rule, cuts); });
+  };
+  find();
+  // What follows may be cut in a way that cannot be chosen.
+  if (ways_[node].empty()) {
+    fixed = axes_not_open();
+    find();
+  }
   require(!ways_[node].empty(), [&] { return format("{} can be computed whole", names_[node]); });
 }
 
@@ -173,7 +198,7 @@ void LayoutProblem::add_way(std::size_t node, const op::FactorRule& rule, Way wa
     if (is_chosen(id)) continue;
     const std::size_t at = index_of(id, is_read ? fixed_.values[id.index()] : Sharding{});
     // A result is the sum of the terms of all micro-batches, and reduced once.
-    way.seconds += is_read ? costs_.times(of.phase) * conversion(id, at, way.seen.back())
+    way.seconds += is_read ? costs_.times(node) * conversion(id, at, way.seen.back())
                            : conversion(id, way.seen.back(), at);
   }
   // Several ways may see the same: the first one that takes least stays.

@@ -325,15 +325,19 @@ class Ranker {
   /// is the best one of the strategy; and the one that is given.
   void add_layouts(BuiltGraphs& graphs, std::vector<CountedGrid>& counted) {
     std::vector<plan::PlanSpec> specs;
+    std::vector<std::size_t> of;  // by spec: which of those that are counted
     std::set<std::vector<std::pair<std::int64_t, bool>>> seen;
-    for (const CountedGrid& grid : counted) {
-      const plan::PlanSpec& spec = grid.plan.spec;
+    for (std::size_t i = 0; i < counted.size(); ++i) {
+      const plan::PlanSpec& spec = counted[i].plan.spec;
       if (!question_.searches_layouts || spec.pipeline.stages > 1 ||
           !std::holds_alternative<plan::Batching>(plan::solve_batching(spec)))
         continue;
       // Pins name axes; without them equal meshes have equal layouts.
-      if (seen.insert(kinds_of_axes(spec.grid)).second || !spec.pins.empty()) specs.push_back(spec);
+      if (!seen.insert(kinds_of_axes(spec.grid)).second && spec.pins.empty()) continue;
+      specs.push_back(spec);
+      of.push_back(i);
     }
+    std::vector<std::size_t> cut_in_vain(specs.size());
     std::vector<std::vector<CountedGrid>> found(specs.size() + 1);
     const auto count = [&](const plan::PlanSpec& spec) {
       CountedGrid grid = GridCounter(question_, graphs, answer_.memory_bytes).run(spec);
@@ -348,9 +352,13 @@ class Ranker {
         found[i].back().problems = std::move(infeasible->problems);
         return;
       }
-      for (const plan::PlanSpec& spec : std::get<std::vector<plan::PlanSpec>>(plans))
-        found[i].push_back(count(spec));
+      const auto& searched = std::get<SearchedPlans>(plans);
+      for (const plan::PlanSpec& spec : searched.specs) found[i].push_back(count(spec));
+      counted[of[i]].plan.is_searched_too = searched.finds_strategys;
+      cut_in_vain[i] = searched.cut_in_vain;
     });
+    for (const std::size_t cut : cut_in_vain)
+      answer_.cut_in_vain = std::max(answer_.cut_in_vain, cut);
     if (question_.given) found.back().push_back(count(*question_.given));
     for (std::vector<CountedGrid>& of_one : found)
       for (CountedGrid& grid : of_one) {

@@ -90,6 +90,8 @@ struct PricedPlan {
   std::optional<PricedSchedule> other_schedule;
   /// The order that takes least where nothing is hidden, if it is another one.
   std::optional<PricedOrder> plain_order;
+  /// A search on the grid ends at the strategy's layout, which this plan has.
+  bool is_searched_too = false;
   std::optional<Simulated> simulated;  // see simulate_best.h
   std::string never_ends;  // where its ranks wait for each other for ever: who waits for whom
 
@@ -108,10 +110,13 @@ struct Answer {
   std::int64_t grids = 0;                // of so many ranks, for all numbers of stages
   std::int64_t with_own_meshes = 0;      // pipelines whose stages differ in their grids
   std::int64_t with_layouts = 0;         // that were searched for, or given
-  std::int64_t orders = 0;               // plans priced, all orders of ranks with other groups
-  std::vector<plan::Problem> problems;   // of the grids that are not legal, each kind once
-  double memory_bytes = 0;               // that a rank has
-  std::size_t simulated = 0;             // so many of `plans`, which are its first
+  /// The most parameters of a layout that was searched for that have all been cut, where memory
+  /// still had no room.
+  std::size_t cut_in_vain = 0;
+  std::int64_t orders = 0;              // plans priced, all orders of ranks with other groups
+  std::vector<plan::Problem> problems;  // of the grids that are not legal, each kind once
+  double memory_bytes = 0;              // that a rank has
+  std::size_t simulated = 0;            // so many of `plans`, which are its first
 };
 
 /// All (x, y, z, data) that the question admits, whose product is `ranks` by the number of stages,

@@ -2,6 +2,7 @@
 // (choose_layout.h), nor which grids there are (rank_grids.h).
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <variant>
@@ -17,6 +18,14 @@ namespace fourfold::search {
 /// What people call a plan by how its tensors are cut: "searched", "given", or its strategy.
 std::string layout_word(const plan::PlanSpec& spec);
 
+struct SearchedPlans {
+  std::vector<plan::PlanSpec> specs;
+  /// A layout that is found is the strategy's own, whose plan stands in the list without it.
+  bool finds_strategys = false;
+  /// So many parameters, all that there are, were cut where memory still had no room.
+  std::size_t cut_in_vain = 0;
+};
+
 /// The specs of the plans that are searched for on the grid and in the order of ranks of a spec,
 /// each with its layout: those that take least if nothing, half or all of what may run beside
 /// computation costs nothing. In place of those that memory has no room for stands one for which it
@@ -25,7 +34,7 @@ std::string layout_word(const plan::PlanSpec& spec);
 /// solver. The search begins with the strategy's layout; where the grid has none, with weights that
 /// are whole. `fits`: whether memory has room for the plan of a spec. Requires a spec whose batch
 /// is divided. Infeasible where pins have a fault. Cost: that of choose_layouts.
-std::variant<std::vector<plan::PlanSpec>, plan::Infeasible> searched_plans(
+std::variant<SearchedPlans, plan::Infeasible> searched_plans(
     const graph::ModelGraphs& model, const plan::PlanSpec& spec, Pricer& pricer,
     const std::function<bool(const plan::PlanSpec&)>& fits);
 

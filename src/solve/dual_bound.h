@@ -23,7 +23,7 @@ struct DualBound {
 DualBound raise_bound(const Problem& problem, std::size_t most_sweeps);
 
 /// The same problem, in which choices are forbidden that no assignment takes which costs as little
-/// as one that `o2-again` and a sweep over nodes find. The least cost stays.
+/// as one that `o2` and a sweep over nodes find. The least cost stays.
 Problem without_dear_choices(const Problem& problem, const Limits& limits);
 
 }  // namespace fourfold::solve

@@ -23,8 +23,9 @@ namespace {
 constexpr std::array all_solvers{
     Solver{"elimination", "exact, node by node, in tables over their neighbours", eliminate},
     Solver{"o3", "exact, over cones: chains and their roots", solve_cones},
-    Solver{"o2", "segments between critical nodes, for large problems", solve_segments},
-    Solver{"o2-again", "o2, then each segment again beside the others", solve_segments_again},
+    Solver{"o2", "segments between critical nodes, then each again beside the others",
+           solve_segments_again},
+    Solver{"o2-once", "o2 as the paper writes it: each segment once", solve_segments},
     Solver{"ilp", "the integer program as the paper writes it, by CBC", solve_paper_form},
     Solver{"ilp-tight", "an integer program with a better bound, by CBC", solve_tight_form},
     Solver{"exhaustive", "every assignment, of a dozen nodes", try_all},

@@ -104,7 +104,7 @@ void print_row(const Case& of, std::int64_t layers, bool are_alike,
 int run(const std::vector<std::string>& words) {
   const plan::Grid grid = parse_grid(words.empty() ? "data=8" : words[0]);
   const std::vector<std::string> solvers =
-      split(words.size() > 1 ? words[1] : "elimination,o3,o2,o2-again", ',');
+      split(words.size() > 1 ? words[1] : "elimination,o3,o2,o2-once", ',');
   std::vector<std::int64_t> layers;
   for (std::size_t i = 2; i < words.size(); ++i) layers.push_back(std::stol(words[i]));
   if (layers.empty()) layers = {12, 24, 36, 48, 72, 96};

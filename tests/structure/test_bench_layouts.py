@@ -7,11 +7,11 @@ from made_up import MadeUp, say
 import searched
 
 
-def plan(layout, simulated, fits=True, data=1, sent=0, **axes):
+def plan(layout, simulated, fits=True, data=1, sent=0, found=False, **axes):
     """A plan as `fourfold plan --format json` prints it, as far as it is read."""
     return {
         **{axis: 1 for axis in searched.AXES}, **axes, "data": data, "layout": layout, "order": ["x", "y", "z", "data"],
-        "micro_batch_size": 2, "traffic": [{"sent_bytes": sent}, {"sent_bytes": sent}],
+        "micro_batch_size": 2, "is_searched_too": found, "traffic": [{"sent_bytes": sent}, {"sent_bytes": sent}],
         "simulated": None if simulated is None else {"step_s": simulated, "fits": fits},
     }  # fmt: skip
 
@@ -24,6 +24,7 @@ PLANS = [
 
 class Layouts(MadeUp):
     loss = 6.2
+    plans = PLANS
     # By plan, its rounds: the second one of the search is it again.
     SECONDS = {"searched": [1.0, 1.01, 1.0, 1.03], "{x: 1, y: 1, z: 1}": [1.1, 1.1], "{x: 4, y: 1, z: 1}": [3.0, 3.0]}
 
@@ -35,7 +36,7 @@ class Layouts(MadeUp):
         key = "searched" if "parallel.layout" in call.sets else call.sets.get("parallel.tensor", "one")
         if call.words[0] == "plan":
             layout = {"auto": "searched", "axonn": "axonn"}[call.sets["parallel.strategy"]]
-            return say({"plans": [one for one in PLANS if layout == "searched" or one["layout"] == layout]})
+            return say({"plans": [one for one in self.plans if layout == "searched" or one["layout"] == layout]})
         if call.words[0] == "train":
             return self.train(call, self.loss if key == "searched" else 6.2, 1)
         if call.words[:2] == ["bench", "machine"]:
@@ -51,6 +52,13 @@ class Layouts(MadeUp):
                          {"searched_ms": 1020, "on": "x2 data2", "strategy_ms": 1000, "of": "data4", "ratio": 1.02})  # fmt: skip
         self.assertEqual(len(done.rows), len(searched.MACHINES))
         self.assertEqual({call.option("--simulate") for call in self.calls}, {"3"})
+
+    def test_a_strategys_plan_at_which_a_search_ends_is_of_both(self):
+        self.plans = [plan("axonn", 0.5, data=4), plan("axonn", 1.0, x=4, found=True), plan("searched", 2.0, x=2, data=2)]
+        done = self.rows_of("bench-layouts", "--workloads", "simulated")
+        of = {"configuration": "gpt2-124m", "machine": "8 of rhino-s1"}
+        figures = done.figures("Searched and strategies, simulated", **of)
+        self.assertEqual((figures["on"], figures["of"], figures["ratio"]), ("x4", "data4", 2))
 
     def test_the_layout_that_was_searched_for_is_timed_twice_beside_every_grid(self):
         done = self.rows_of("bench-layouts", "--workloads", "gpt", "--rounds", "2")

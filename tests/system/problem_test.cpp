@@ -51,7 +51,7 @@ const std::string diamond = R"({"nodes": [
 TEST(PlanProblem, every_solver_that_there_is_finds_the_least_cost) {
   const ProblemFolder folder(diamond);
   for (const std::string name :
-       {"elimination", "o3", "o2", "o2-again", "exhaustive", "ilp", "ilp-tight"}) {
+       {"elimination", "o3", "o2-once", "o2", "exhaustive", "ilp", "ilp-tight"}) {
     SCOPED_TRACE(name);
     const Outcome outcome = run_here("plan --problem p.json --format json --solver " + name);
     if (outcome.code == 13) {
@@ -94,7 +94,7 @@ const std::string one_node = R"({"nodes": [{"comp": [0, 1]}], "edges": []})";
 const std::vector<BadProblem> bad_problems = {
     {one_node, alone + " --solver o4", 2, "no solver is called 'o4'; did you mean o3? there are "},
     {one_node, alone + " --solver simplex", 2,
-     "there are elimination, o3, o2, o2-again, ilp, ilp-tight"},
+     "there are elimination, o3, o2, o2-once, ilp, ilp-tight"},
     {one_node, alone + " --solver", 2, "--solver"},
     {one_node, "plan --solver o3", 2, "--solver requires --problem"},
     {one_node, "plan p.json --problem p.json", 2, "give either CONFIG or --problem FILE"},

@@ -206,7 +206,7 @@ class SearchedPlan : public AnyPlan {
         for (double& cost : node.comp) cost = static_cast<double>(random() % 1000);
       for (solve::Edge& edge : costs.edges)
         for (double& cost : edge.comm) cost = cost == solve::forbidden ? cost : 0;
-      const auto outcome = solve::solve(costs, "o2-again");
+      const auto outcome = solve::solve(costs, "o2");
       const auto* solution = std::get_if<solve::Solution>(&outcome);
       if (solution == nullptr) continue;
       drawn.layout = problem.layout(solution->choices);

@@ -227,7 +227,7 @@ TEST(LayoutProblems, say_of_any_assignment_what_its_plan_takes) {
       std::mt19937 random(seed);
       for (solve::Node& node : drawn.nodes)
         for (double& cost : node.comp) cost += 1e-6 * static_cast<double>(random() % 1000);
-      const auto outcome = solve::solve(drawn, "o2-again");
+      const auto outcome = solve::solve(drawn, "o2");
       const auto* solution = std::get_if<solve::Solution>(&outcome);
       if (solution == nullptr) continue;  // its segments meet in a forbidden pair
       const double cost = solve::cost_of(problem.problem(), solution->choices);

@@ -151,7 +151,7 @@ TEST(Demand, of_layouts_that_are_searched_for_sends_what_the_program_sends) {
     Pricer pricer(cluster, *machine::rate_of(cluster.device, DType::f32), setup.plan.bucket_bytes);
     const auto found = searched_plans(setup.graphs(), setup.plan, pricer,
                                       [](const plan::PlanSpec&) { return true; });
-    for (const plan::PlanSpec& spec : std::get<std::vector<plan::PlanSpec>>(found)) {
+    for (const plan::PlanSpec& spec : std::get<SearchedPlans>(found).specs) {
       setup.plan = spec;
       expect_traffic_of_program(setup);
       ++layouts;

@@ -75,7 +75,7 @@ TEST(DualBound, lets_elimination_solve_what_its_tables_have_no_room_for) {
 
 TEST(DualBound, raises_the_lower_bound_of_o2) {
   const Problem problem = MadeGpt(8, MadeGpt::Pass::training).problem;
-  Solution solution = std::get<Solution>(solve(problem, "o2-again"));
+  Solution solution = std::get<Solution>(solve(problem, "o2"));
   const double least = std::get<Solution>(solve(problem, "elimination")).cost;
   EXPECT_LT(solution.lower_bound, 0.95 * least);
   raise_lower_bound(problem, solution);

@@ -13,7 +13,7 @@ TEST(ProblemNumbers, are_those_that_solvers_meet) {
     const Problem problem = random_problem(seed, static_cast<Shape>(seed % 5), 0);
     const ProblemNumbers numbers = numbers_of(problem);
     const auto exact = solve(problem, "elimination"), cones = solve(problem, "o3"),
-               segments = solve(problem, "o2");
+               segments = solve(problem, "o2-once");
     EXPECT_EQ(numbers.nodes, problem.nodes.size());
     EXPECT_EQ(numbers.width, std::get<Solution>(exact).statistics.width);
     EXPECT_EQ(numbers.cones, std::get<Solution>(cones).statistics.cones);
