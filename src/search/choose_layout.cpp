@@ -102,7 +102,9 @@ class ShareSearch {
   std::variant<std::vector<ChosenLayout>, solve::Refused, plan::Infeasible> run() {
     for (const double share : usual_hidden_shares)
       if (!look_at(share)) return std::move(*failure_);
-    for (int round = 0; round < refinements; ++round) {
+    const std::size_t axes = axes_to_cut(*setting_.mesh, start_.samples).size();
+    const int rounds = axes <= axes_together ? 2 : axes == axes_together + 1 ? 1 : 0;
+    for (int round = 0; round < rounds; ++round) {
       const std::vector<double> between = shares_beside_best();
       for (const double share : between)
         if (!look_at(share)) return std::move(*failure_);
@@ -115,7 +117,6 @@ class ShareSearch {
   }
 
  private:
-  static constexpr int refinements = 2;
   struct Tried {
     ChosenLayout chosen;
     double seconds = 0;  // with as much hidden as there is computation

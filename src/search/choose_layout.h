@@ -49,8 +49,9 @@ Demand demand_of_layout(const graph::Graph& train, const plan::Layout& layout,
                         const LayoutSetting& setting);
 
 /// The layouts that are chosen for the usual shares, and for some in the neighbourhood of the one
-/// whose layout takes least where as much is hidden as there is computation (price.h): each layout
-/// once, for whoever then simulates them. Their costs are not comparable with each other.
+/// whose layout takes least where as much is hidden as there is computation (price.h), fewer on
+/// more axes, where each takes several problems: each layout once, for whoever then simulates them.
+/// Their costs are not comparable with each other.
 std::variant<std::vector<ChosenLayout>, solve::Refused, plan::Infeasible> choose_layouts(
     const graph::Graph& train, const plan::Layout& start, const LayoutSetting& setting,
     Pricer& pricer, std::string_view solver, const solve::Limits& limits = {});

@@ -47,16 +47,20 @@ class Layouts(MadeUp):
 
     def test_the_fastest_of_both_that_fit_are_compared_as_they_are_simulated(self):
         done = self.rows_of("bench-layouts", "--workloads", "simulated", "--simulated", "3")
-        of = {"configuration": "gpt2-124m", "machine": "8 of rhino-s1"}
+        of = {"job": "gpt2-124m on 8 of rhino-s1"}
         self.assertEqual(done.figures("Searched and strategies, simulated", **of),
                          {"searched_ms": 1020, "on": "x2 data2", "strategy_ms": 1000, "of": "data4", "ratio": 1.02})  # fmt: skip
         self.assertEqual(len(done.rows), len(searched.MACHINES))
         self.assertEqual({call.option("--simulate") for call in self.calls}, {"3"})
+        before = len(self.calls)
+        self.rows_of("bench-layouts", "--workloads", "simulated", "--on", "of rhino-s1")
+        asked = sum(machine == "rhino-s1" for _, machine, _, _ in searched.MACHINES)
+        self.assertEqual(len(self.calls) - before, len(searched.STRATEGIES) * asked)
 
     def test_a_strategys_plan_at_which_a_search_ends_is_of_both(self):
         self.plans = [plan("axonn", 0.5, data=4), plan("axonn", 1.0, x=4, found=True), plan("searched", 2.0, x=2, data=2)]
         done = self.rows_of("bench-layouts", "--workloads", "simulated")
-        of = {"configuration": "gpt2-124m", "machine": "8 of rhino-s1"}
+        of = {"job": "gpt2-124m on 8 of rhino-s1"}
         figures = done.figures("Searched and strategies, simulated", **of)
         self.assertEqual((figures["on"], figures["of"], figures["ratio"]), ("x4", "data4", 2))
 

@@ -44,6 +44,27 @@ INSTANTIATE_TEST_SUITE_P(Of, ChooseLayout,
                            return one.param.name + std::to_string(one.index);
                          });
 
+TEST(ChosenLayouts, cost_what_is_computed_again_and_gathered_for_it) {
+  for (const plan::Grid& grid : {plan::Grid{.x = 2}, {.z = 4}, {.x = 2, .data = 2}})
+    for (const bool keeps_products : {false, true}) {
+      Sought sought(gpt_on(grid));
+      const double once = sought.chosen().solution.cost;
+      sought.setting.checkpointing = {.layers = 1, .keeps_products = keeps_products};
+      const ChosenLayout chosen = sought.chosen();
+      const double found =
+          sought.pricer
+              .price(demand_of_layout(sought.train(), chosen.layout, sought.setting),
+                     sought.setting.groups)
+              .all();
+      std::printf("%s: cost %.4f ms, demand %.4f ms, %.4f ms without repetition\n",
+                  keeps_products ? "selective" : "full", 1e3 * chosen.solution.cost, 1e3 * found,
+                  1e3 * once);
+      EXPECT_GT(found, once);
+      EXPECT_LE(found, chosen.solution.cost + sought.shared_seconds(chosen.layout));
+      EXPECT_NEAR(found, chosen.solution.cost, 0.01 * found);
+    }
+}
+
 /// What is sent of activations, in calls of a micro-batch.
 std::map<std::string, double> sent_of_activations(Sought& sought) {
   std::map<std::string, double> calls;
