@@ -370,6 +370,15 @@ TEST(PlanMachine, a_model_that_fits_nowhere_ends_with_its_largest_tensors_and_wh
   for (const char* words : {"its largest tensors are ", "memory.activation_checkpointing = full",
                             "reduce train.micro_batch_size = 4, or use more ranks"})
     EXPECT_NE(outcome.text.find(words), std::string::npos) << outcome.text << words;
+  const test::Outcome searched =
+      run_here(tiny +
+               "--ranks 2 --set memory.limit=100KiB --set parallel.strategy=auto --set "
+               "parallel.pipeline.stages=1");
+  EXPECT_EQ(searched.code, 5) << searched.text;
+  EXPECT_NE(searched.text.find("no grid of 2 ranks fits, nor does a layout with all 28 parameters "
+                               "cut: a rank has 100 KiB on "),
+            std::string::npos)
+      << searched.text;
 }
 
 }  // namespace
