@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
 #include <set>
+#include <vector>
 
 #include "compile/passes.h"
 #include "unit/compile/grid_setup.h"
@@ -70,6 +73,46 @@ TEST(ChooseBlocks, only_what_does_not_lie_share_after_share_is_packed) {
         << plain.name;
   }
   EXPECT_GT(moved_as_they_lie, 0U);
+}
+
+TEST(ChooseBlocks, what_an_all_to_all_brings_is_unpacked_along_the_dim_that_becomes_whole) {
+  GridSetup setup;
+  setup.set_grid({.x = 2, .y = 1, .z = 1, .data = 1});
+  const plan::Plan plan = setup.solved();
+  const auto axis = static_cast<std::size_t>(
+      std::ranges::find(plan.meshes[0].axes, 2, &Axis::size) - plan.meshes[0].axes.begin());
+  ShardedGraph graph;
+  const auto value = [&](const char* name, std::size_t dim) {
+    ShardedValue& made = graph.values.emplace_back();
+    made.name = name;
+    made.shape = {6, 4};
+    made.sharding.dims.resize(2);
+    made.sharding.dims[dim] = {{AxisId(axis), std::nullopt}};
+    return graph::ValueId(graph.values.size() - 1);
+  };
+  const graph::ValueId rows = value("rows", 0), columns = value("columns", 1);
+  Conversion conversion;
+  conversion.kind = MoveKind::all_to_all;
+  conversion.axes = {AxisId(axis)};
+  conversion.dim = 1;
+  conversion.from_dim = 0;
+  conversion.after = graph.value(columns).sharding;
+  graph.steps.emplace_back(Move{conversion, rows, columns, std::nullopt});
+  // [3, 4] becomes [6, 2]: rows lie share after share, columns do not.
+  std::vector<MoveKind> kinds;
+  for (const Move& move : moves_of(choose_blocks(graph, plan)))
+    kinds.push_back(move.conversion.kind);
+  EXPECT_EQ(kinds, (std::vector{MoveKind::pack, MoveKind::all_to_all}));
+
+  conversion.dim = 0;
+  conversion.from_dim = 1;
+  conversion.after = graph.value(rows).sharding;
+  graph.steps = {Move{conversion, columns, rows, std::nullopt}};
+  const ShardedGraph back = choose_blocks(graph, plan);
+  const std::vector<Move> moves = moves_of(back);
+  ASSERT_EQ(moves.size(), 2U);
+  EXPECT_EQ(moves[1].conversion.kind, MoveKind::unpack);
+  EXPECT_EQ(back.value(moves[1].from).blocked, (program::Blocked{1, AxisId(axis), 2}));
 }
 
 }  // namespace

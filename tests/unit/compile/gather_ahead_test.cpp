@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compile/place_buffers.h"
@@ -105,6 +106,42 @@ TEST(GatherAhead, what_an_update_has_changed_is_gathered_after_it) {
     ++gathers;
   }
   EXPECT_GT(gathers, 0U);
+}
+
+TEST(GatherAhead, what_another_stage_sent_is_gathered_within_the_task_that_reads_it) {
+  Program program;
+  program.streams = {"math", "z", "receive"};
+  program.buffers.resize(7);
+  for (std::size_t b = 0; b < program.buffers.size(); ++b) {
+    constexpr const char* names[] = {"share", "weight", "message", "activation",
+                                     "first", "second", "third"};
+    program.buffers[b].name = names[b];
+    program.buffers[b].size_bytes = 64;
+  }
+  const auto of = [&](const char* name) { return program.whole(*program.find_buffer(name)); };
+  const auto add = [&](std::size_t stream, program::What what) {
+    program.instructions.push_back({program::StreamId(stream), std::move(what)});
+  };
+  const auto reads = [&](const char* from, const char* to) {
+    add(0, program::Compute{op::SquaredNorm{}, DType::f32, {of(from), of(to)}, {}, "test"});
+  };
+  const auto gathers = [&](const char* from, const char* to) {
+    add(1, AllGather{program::GroupId(0), {of(from)}, {of(to)}});
+  };
+  program.meshes = {{"grid", {{"z", 1}}, {Rank(0)}}};
+  add(2, program::Recv{Rank(1), 0, of("message")});
+  gathers("share", "weight");
+  reads("weight", "first");
+  reads("share", "second");
+  gathers("message", "activation");
+  reads("activation", "third");
+  program.tasks = {{program::TaskKind::receive, 1, 0, 1},
+                   {program::TaskKind::forward, 0, 1, 3},
+                   {program::TaskKind::forward, 1, 3, 6}};
+  const Program ahead = gather_ahead(program);
+  EXPECT_EQ(ahead.tasks, program.tasks);
+  EXPECT_EQ(ahead.instructions[3], program.instructions[4]);
+  EXPECT_EQ(ahead.instructions[4], program.instructions[3]);
 }
 
 }  // namespace

@@ -153,5 +153,38 @@ TEST(Waits, a_stage_computes_only_between_transfers_that_may_not_run_beside_it) 
   EXPECT_EQ(count_tasks_beside_sends(middle_stage(false)), 0U);
 }
 
+TEST(Waits, a_task_computes_on_while_what_it_sent_itself_is_on_its_way) {
+  program::Program program;
+  program.meshes = {{"grid", {{"data", 1}}, {Rank(0)}}};
+  program.streams = {"math", "send"};
+  program.buffers.resize(4);
+  for (std::size_t b = 0; b < program.buffers.size(); ++b) {
+    program.buffers[b].size_bytes = 64;
+    program.buffers[b].offset_bytes = 64 * static_cast<std::int64_t>(b);
+  }
+  const auto of = [&](std::size_t i) { return program.whole(program::BufferId(i)); };
+  const auto computes = [&](std::size_t to) {
+    return program::Instruction{
+        program::StreamId(std::size_t{0}),
+        program::Compute{op::SquaredNorm{}, DType::f32, {of(0), of(to)}, {}, "test"}};
+  };
+  program.instructions = {computes(1),
+                          {program::StreamId(std::size_t{1}), program::Send{Rank(1), 0, of(1)}},
+                          computes(2),
+                          computes(3)};
+  program.tasks = {{program::TaskKind::backward, 0, 0, 3}, {program::TaskKind::backward, 1, 3, 4}};
+  plan::Overlap overlap;
+  overlap.send_recv = false;
+  const program::Program train = insert_waits(program, overlap);
+  std::vector<std::size_t> waits;  // of the computation, by task
+  for (const program::Task& task : train.tasks)
+    waits.push_back(static_cast<std::size_t>(std::count_if(
+        train.instructions.begin() + static_cast<std::ptrdiff_t>(task.begin),
+        train.instructions.begin() + static_cast<std::ptrdiff_t>(task.end), [](const auto& one) {
+          return one.stream.index() == 0 && std::holds_alternative<program::Wait>(one.what);
+        })));
+  EXPECT_EQ(waits, (std::vector<std::size_t>{0, 1}));
+}
+
 }  // namespace
 }  // namespace fourfold::compile

@@ -107,6 +107,18 @@ TEST(JoinCollectives, those_of_different_chunks_stay_apart) {
     ADD_FAILURE() << fault.rule << ": " << fault.message;
 }
 
+TEST(JoinCollectives, those_of_a_stage_stay_alone) {
+  GridSetup setup = setup_of({.x = 1, .y = 1, .z = 1, .data = 2});
+  setup.plan.pipeline = {
+      .stages = 2, .layers = {1, 1}, .grids = {setup.plan.grid, setup.plan.grid}};
+  machine::Target target = GridSetup::target();
+  target.fusions = {"squared_norm"};
+  const auto [model, plan] =
+      std::get<plan::PlannedModel>(plan::plan_model(setup.graphs(), setup.plan));
+  for (const program::Bundle& bundle : compile(model, plan, target).classes)
+    for (const std::size_t size : sizes_of(bundle.at(op::ProgramKind::train))) EXPECT_EQ(size, 1U);
+}
+
 TEST(JoinCollectives, gathers_of_updated_rows_join_too) {
   const program::Bundle bundle =
       bundle_of(setup_of({.x = 1, .y = 1, .z = 1, .data = 2}, true), true);

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <variant>
+#include <vector>
 
 #include "base/error.h"
 #include "graph/autodiff.h"
@@ -409,6 +411,27 @@ TEST(Gpt, evaluation_has_no_dropout_and_training_has_one_at_each_place) {
   EXPECT_EQ(count_nodes(model.at(op::ProgramKind::evaluate), "dropout"), 0U);
   EXPECT_EQ(count_nodes(model.at(op::ProgramKind::train), "dropout"),
             2 * (1U + 2U * 2U));  // and its gradient
+}
+
+TEST(Gpt, gradients_of_attention_see_the_documents_that_attention_sees) {
+  const ModelGraphs model = model::build(
+      small_gpt(), {.samples = 2, .length = 6, .global_batch = 2, .masks_documents = true}, {});
+  const Graph& train = model.at(op::ProgramKind::train);
+  std::vector<ValueId> documents;
+  std::size_t gradients = 0;
+  for (const Node& node : train.nodes) {
+    if (const auto* attention = std::get_if<op::Attention>(&node.op)) {
+      EXPECT_TRUE(attention->documents);
+      documents.push_back(node.reads.at(1));
+    }
+    const auto* gradient = std::get_if<op::AttentionGradient>(&node.op);
+    if (gradient == nullptr) continue;
+    ++gradients;
+    EXPECT_TRUE(gradient->documents);
+    EXPECT_EQ(std::ranges::count(node.reads, documents.at(0)), 1);
+  }
+  EXPECT_EQ(documents.size(), 2U);
+  EXPECT_EQ(gradients, 2U);
 }
 
 TEST(Gpt, one_layer_and_one_head_are_said_in_the_singular) {
