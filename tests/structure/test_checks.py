@@ -20,6 +20,7 @@ import check_settled
 import check_text
 import check_words
 import list_sizes
+import planted_faults
 import repository
 import test_additions
 
@@ -551,6 +552,14 @@ class Text(CheckTest):
     def test_a_build_folder_without_errors(self):
         self.write("build/CMakeCache.txt", "FOURFOLD_WERROR:BOOL=OFF\n")
         self.expect(check_text, "build/CMakeCache.txt", "-DFOURFOLD_WERROR=ON")
+
+
+class PlantedFaults(unittest.TestCase):
+    def test_each_fits_the_sources(self):
+        try:
+            planted_faults.read_faults(pathlib.Path(planted_faults.__file__).with_suffix(".toml"))
+        except planted_faults.Failure as failure:
+            self.fail(str(failure))
 
 
 class Sizes(CheckTest):
