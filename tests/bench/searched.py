@@ -49,8 +49,10 @@ def simulated_plans(bench, layout, *what):
     """The plans of such a layout that are simulated and fit, the fastest first, by place in the list.
     A search may end at the layout of a strategy: one plan then is of both."""
     plans = json.loads(bench.fourfold(words_of(layout, *what)))["plans"]
+
     def is_asked(plan):
         return plan["layout"] == layout or (layout == "searched" and plan["is_searched_too"])
+
     found = {place: plan for place, plan in enumerate(plans, 1)
              if is_asked(plan) and (plan.get("simulated") or {}).get("fits")}  # fmt: skip
     if not found:
