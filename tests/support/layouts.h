@@ -78,7 +78,7 @@ inline const std::vector<FactorText>& texts() {
       {"precision", {"f64", "bf16", "bf16, rounded gradients"}},
       {"states", {"whole", "cut on data"}},
       {"pins", {"none", "on one axis", "on two", "whole"}},
-      {"optimizer", {"adamw", "sgd", "nesterov", "lion"}},
+      {"optimizer", {"adamw", "lion", "nesterov"}},
       {"memory", {"any", "least"}},
       {"order", {"x y z data", "y x z data", "data z y x"}},
       {"without", {"nothing", "all", "fusions", "all but fusions"}},
@@ -349,8 +349,7 @@ inline RunSetup serial_setup(const Choice& c) {
   if (c.is(optimizer_factor, "lion"))
     setup.optimizer = graph::OptimizerSpec::of(op::Lion{});
   else if (c.is_unusual(optimizer_factor))
-    setup.optimizer =
-        graph::OptimizerSpec::of(op::Sgd{.nesterov = c.is(optimizer_factor, "nesterov")});
+    setup.optimizer = graph::OptimizerSpec::of(op::Sgd{.nesterov = true});
   if (c.begins(precision_factor, "bf16")) {
     setup.plan.compute = DType::bf16;
     setup.reference_kernels = true;

@@ -148,7 +148,7 @@ inline const std::vector<BadInput> value_mistakes = {
     {good + "optimizer: {lr: 0}\n", check, 2, 1, {"expected number above 0; got '0'"}},
     {good + "optimizer: {lr: 6e4x}\n", check, 2, 1, {"a.yaml:3:17:", "got '6e4x'"}},
     {good + "optimizer: {lr: nan}\n", check, 2, 1, {"expected number above 0; got 'nan'"}},
-    {good + "optimizer: {betas: 0.9}\n", check, 2, 1, {"two numbers in brackets: [0.9, 0.95]"}},
+    {good + "optimizer: {betas: 0.9}\n", check, 2, 1, {"two numbers in brackets: [0.9, 0.99]"}},
     {good + "optimizer: {name: adam}\n", check, 2, 1, {"expected adamw", "did you mean 'adamw'?"}},
     {good + "optimizer: {weight_decay: -1}\n", check, 2, 1, {"expected number at least 0"}},
     {good + "precision: {compute: fp16}\n", check, 2, 1, {"expected fp32, fp64 or bf16"}},

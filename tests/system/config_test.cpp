@@ -85,7 +85,7 @@ TEST_F(ConfigCommands, diff_prints_both_values_and_where_they_come_from) {
   const Outcome outcome =
       run_fourfold("config diff configs/gpt-tiny.yaml configs/gpt-quickstart.yaml");
   expect_all(outcome, {"model.num_layers\n  - 2 ", "  # configs/gpt-tiny.yaml:6\n  + 4 ",
-                       "optimizer.betas\n  - [0.9, 0.95] ", "  # default\n  + [0.9, 0.99] "});
+                       "optimizer.betas\n  - [0.9, 0.95] ", "  # derived\n  + [0.9, 0.99] "});
   EXPECT_EQ(outcome.text.find("optimizer.lr\n"), std::string::npos) << outcome.text;
 }
 
