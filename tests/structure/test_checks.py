@@ -308,7 +308,7 @@ class WhatIsAdded(unittest.TestCase):
         with contextlib.redirect_stdout(said):
             rows = test_additions.add_all(root)
             test_additions.check_sources(root)
-        self.assertEqual(len(rows), 7)
+        self.assertEqual(len(rows), 8)
         for name, most in additions.MOST_FILES.items():
             self.assertRegex(said.getvalue(), rf"(?m)^{name}: .*\d files, of {most} at most: src/")
 
