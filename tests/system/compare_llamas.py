@@ -5,6 +5,9 @@
   compare_llamas.py logits FOLDER FILE WINDOW   the largest difference to the logits of a file, over the largest logit
   compare_llamas.py bytes FOLDER OTHER          whether both hold the same tensors, byte for byte
   compare_llamas.py greedy FOLDER TOKENS COUNT  whether the model would write so many tokens of the list as they stand
+
+Several may follow each other, with the word "then" between them: most of the time goes to the start. Each prints a line, but for
+`make`.
 """
 import pathlib
 import sys
@@ -89,4 +92,9 @@ def greedy(folder, tokens, count):
 
 if __name__ == "__main__":
     transformers.logging.set_verbosity_error()
-    {"make": make, "logits": logits, "bytes": same_bytes, "greedy": greedy}[sys.argv[1]](*sys.argv[2:])
+    commands = {"make": make, "logits": logits, "bytes": same_bytes, "greedy": greedy}
+    words = sys.argv[1:]
+    while words:
+        end = words.index("then") if "then" in words else len(words)
+        commands[words[0]](*words[1:end])
+        words = words[end + 1:]
