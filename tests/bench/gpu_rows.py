@@ -78,11 +78,14 @@ def ceiling(text):
 
 
 def model_flops(w):
-    """Of a step; of a GPT as Narayanan et al. 2021 (arXiv:2104.04473, eq. 3) count them without recomputation."""
+    """Of a step, without recomputation: of a GPT as Narayanan et al. 2021 (arXiv:2104.04473, eq. 3) count them, of a Llama alike."""
     if "network" in w:
         return picture_shapes.model_flops(w)
     b, s, l, h, v = w["batch"], w["length"], w["layers"], w["hidden"], w["vocab"]
-    return 72 * b * s * l * h * h * (1 + s / (6 * h) + v / (12 * l * h))
+    weights = 12 * h * h  # of the products of a layer
+    if gpt_shapes.is_llama(w):
+        weights = h * h * (2 + 2 * w["groups"] / w["heads"]) + 3 * h * w["ffn"]
+    return 6 * b * s * (l * weights + v * h) + 12 * b * s * s * l * h
 
 
 def busy_ns(intervals):

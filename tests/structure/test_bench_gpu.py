@@ -66,6 +66,13 @@ class Figures(unittest.TestCase):
         expected = tokens * (6 * weights + 12 * w["layers"] * w["hidden"] * w["length"])
         self.assertAlmostEqual(gpu_rows.model_flops(w) / expected, 1, places=12)
 
+    def test_model_flops_of_a_llama_are_those_of_its_weights(self):
+        w = WORKLOADS["smollm2"]
+        norms = w["hidden"] * (2 * w["layers"] + 1)
+        tokens, parameters = w["batch"] * w["length"], 134_515_008  # of Hugging Face's SmolLM2-135M, its head tied
+        expected = tokens * (6 * (parameters - norms) + 12 * w["layers"] * w["hidden"] * w["length"])
+        self.assertAlmostEqual(gpu_rows.model_flops(w) / expected, 1, places=12)
+
     def test_the_sizes_are_those_of_gpt2(self):
         for name, millions in (("124m", 124), ("1.5b", 1558)):
             w = WORKLOADS[name]
