@@ -40,7 +40,7 @@ TEST(Lion, trains_on_grids_as_on_one_rank) {
   int grids = 0;
   for (const plan::Grid& grid : test::grids_of_two()) {
     const std::int64_t ranks = plan::num_ranks(grid);
-    if (ranks == 1 || ranks > (is_long_run() ? 16 : 4)) continue;
+    if (ranks == 1 || ranks > (is_long_run() ? 8 : 4)) continue;
     SCOPED_TRACE(format("x {} y {} z {} data {}", grid.x, grid.y, grid.z, grid.data));
     RunSetup setup = serial_setup;
     test::set_grid(setup, grid);
