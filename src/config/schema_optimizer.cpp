@@ -49,7 +49,8 @@ Place<T> at_setting(Setting setting) {
   return [setting](Config& config) -> T& { return setting_of<T>(config.optimizer, setting); };
 }
 
-/// What the optimizer has by itself.
+/// The default of a setting for the optimizer of this number; if it has none, that of the first one
+/// with the setting.
 template <class T, class Setting>
 T usual(std::size_t kind, Setting setting) {
   OptimizerSpec spec;
@@ -57,12 +58,19 @@ T usual(std::size_t kind, Setting setting) {
   return setting_of<T>(spec, setting);
 }
 
+std::string words_of(double value) {
+  return format_number(value);
+}
+std::string words_of(bool value) {
+  return value ? "true" : "false";
+}
+
 /// The default of each optimizer in words, where it is not as the first one's: "0.1, with sgd 0".
 template <class Words>
-std::string usual_words(Words words_of) {
+std::string usual_words(Words words_for) {
   std::string text, first;
   for_each_row(OptimizerSpec(), [&](std::size_t kind, const auto& row) {
-    const std::string words = words_of(kind, row);
+    const std::string words = words_for(kind, row);
     if (text.empty()) text = first = words;
     if (words != first) text += format(", with {} {}", row.name, words);
   });
@@ -81,29 +89,29 @@ Key with_usual(Key key, NumberOf number_of) {
   return key;
 }
 
-Key betas_key() {
-  constexpr auto first = FOURFOLD_SETTING(beta1);
-  constexpr auto second = FOURFOLD_SETTING(beta2);
-  const auto words_of = [=](std::size_t kind, const auto&) {
-    return format("[{}, {}]", format_number(usual<double>(kind, first)),
-                  format_number(usual<double>(kind, second)));
+/// A key for settings of some optimizers, whose default is that of the optimizer's row. Several
+/// settings make a list.
+template <class T, class... Settings>
+Key with_setting(Key key, Settings... settings) {
+  const std::string words = usual_words([=](std::size_t kind, const auto&) {
+    const std::string list =
+        join(std::vector<std::string>{words_of(usual<T>(kind, settings))...}, ", ");
+    return sizeof...(settings) > 1 ? format("[{}]", list) : list;
+  });
+  if constexpr (sizeof...(settings) > 1)
+    key.field = Pair{at_setting<T>(settings)...};
+  else
+    key.field = Field(at_setting<T>(settings)...);
+  if (words.find(", with ") == words.npos) {
+    key.fallback = words;
+    return key;
+  }
+  key.derived_words = words;
+  key.derive = [=](Config& config) {
+    const std::size_t kind = config.optimizer.kind;
+    ((setting_of<T>(config.optimizer, settings) = usual<T>(kind, settings)), ...);
   };
-  return {.path = "optimizer.betas",
-          .meaning =
-              "Decay rates of averages: of the gradient and of its square (adamw); of the "
-              "average that gives the direction of a step, and of the one that is kept "
-              "(lion).",
-          .field = Pair{at_setting<double>(first), at_setting<double>(second)},
-          .fallback = "",
-          .bounds = from_zero_below_one(),
-          .example = "[0.9, 0.99]",
-          .elsewhere = {"beta1", "beta2", "adam_beta1", "adam_beta2"},
-          .derived_words = usual_words(words_of),
-          .derive = [=](Config& config) {
-            const std::size_t kind = config.optimizer.kind;
-            setting_of<double>(config.optimizer, first) = usual<double>(kind, first);
-            setting_of<double>(config.optimizer, second) = usual<double>(kind, second);
-          }};
+  return key;
 }
 
 Key name_key() {
@@ -164,25 +172,38 @@ std::vector<Key> optimizer_keys() {
                   .example = "6e-4",
                   .elsewhere = {"learning_rate", "max_lr", "learningrate"}},
                  [](const auto& rule) { return rule.usual_lr; }),
-      betas_key(),
-      {.path = "optimizer.eps",
-       .meaning = "AdamW adds it to the root of the averaged square.",
-       .field = at_setting<double>(FOURFOLD_SETTING(epsilon)),
-       .fallback = format_number(usual<double>(0, FOURFOLD_SETTING(epsilon))),
-       .bounds = above(0),
-       .elsewhere = {"epsilon", "adam_eps", "adam_epsilon"}},
-      {.path = "optimizer.momentum",
-       .meaning = "SGD's decay rate of the sum of gradients.",
-       .field = at_setting<double>(FOURFOLD_SETTING(mu)),
-       .fallback = format_number(usual<double>(0, FOURFOLD_SETTING(mu))),
-       .bounds = from_zero_below_one(),
-       .example = "0.95",
-       .elsewhere = {"sgd_momentum"}},
-      {.path = "optimizer.nesterov",
-       .meaning = "SGD looks ahead by one step of its momentum (Nesterov).",
-       .field = at_setting<bool>(FOURFOLD_SETTING(nesterov)),
-       .fallback = "false",
-       .example = "true"},
+      with_setting<double>(
+          {.path = "optimizer.betas",
+           .meaning = "Decay rates of averages: of the gradient and of its square (adamw); of the "
+                      "average that gives the direction of a step, and of the one that is kept "
+                      "(lion).",
+           .field = {},
+           .fallback = "",
+           .bounds = from_zero_below_one(),
+           .example = "[0.9, 0.99]",
+           .elsewhere = {"beta1", "beta2", "adam_beta1", "adam_beta2"}},
+          FOURFOLD_SETTING(beta1), FOURFOLD_SETTING(beta2)),
+      with_setting<double>({.path = "optimizer.eps",
+                            .meaning = "AdamW adds it to the root of the averaged square.",
+                            .field = {},
+                            .fallback = "",
+                            .bounds = above(0),
+                            .elsewhere = {"epsilon", "adam_eps", "adam_epsilon"}},
+                           FOURFOLD_SETTING(epsilon)),
+      with_setting<double>({.path = "optimizer.momentum",
+                            .meaning = "SGD's decay rate of the sum of gradients.",
+                            .field = {},
+                            .fallback = "",
+                            .bounds = from_zero_below_one(),
+                            .example = "0.95",
+                            .elsewhere = {"sgd_momentum"}},
+                           FOURFOLD_SETTING(mu)),
+      with_setting<bool>({.path = "optimizer.nesterov",
+                          .meaning = "SGD looks ahead by one step of its momentum (Nesterov).",
+                          .field = {},
+                          .fallback = "",
+                          .example = "true"},
+                         FOURFOLD_SETTING(nesterov)),
       with_usual({.path = "optimizer.weight_decay",
                   .meaning = "Decay of matrices and embeddings, in units of the learning rate; not "
                              "of biases and gains. SGD adds it to the gradient, the others take it "

@@ -1,5 +1,5 @@
-// What one element of each row of op/optimizers.h is, written once for all backends: with numbers
-// that are made once a step, in double, and taken in S, the type that a backend computes in.
+// The element of each row of op/optimizers.h, written once for all backends. Its numbers are made
+// once a step, in double, and kept in S, the type that a backend computes in.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@
 
 namespace fourfold::kernels {
 
-/// What an update is told of the step.
+/// The numbers of a step that an update reads.
 struct UpdateStep {
   double lr, scale;
   std::int64_t updates;  // that were written before

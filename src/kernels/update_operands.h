@@ -85,4 +85,14 @@ std::array<T*, UpdateOperands<Row>::states> states_of(Tensors operands, std::siz
   return states;
 }
 
+/// The functions of a backend that prepare an optimizer's row and its list; `Prepared` is their
+/// type: FOURFOLD_OPTIMIZERS(FOURFOLD_PREPARE_UPDATES, Run).
+#define FOURFOLD_PREPARE_UPDATES(Row, Prepared)                           \
+  Prepared prepare_row(const op::Row& op, const Problem& problem) {       \
+    return prepare_update(op, problem);                                   \
+  }                                                                       \
+  Prepared prepare_row(const op::Row##List& op, const Problem& problem) { \
+    return prepare_updates(op, problem);                                  \
+  }
+
 }  // namespace fourfold::kernels

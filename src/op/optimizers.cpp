@@ -122,7 +122,7 @@ void update_residues(const Row& row, const Residues& residues, ResidueTensors al
   non_finite = row.accumulate ? non_finite + found : found;
 }
 
-/// As large as `count` tensors of these shapes make them.
+/// An example for gradients of these shapes: of the row for one, of its list for several.
 template <class Row>
 Example example_of(const Op& op, const std::vector<Shape>& gradients) {
   Example example{op, {}};
@@ -163,7 +163,7 @@ std::vector<Example> examples_of_update() {
 
 namespace {
 
-/// Which operands of an update are what it does to a list.
+/// The parts that the operands of an update play in a list, by their places.
 struct Places {
   std::size_t gradient = 0, count = 0;
   std::vector<std::size_t> scalars, states;

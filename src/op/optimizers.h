@@ -25,7 +25,7 @@ struct Moment {
   Range domain = {-1, 1};  // where its function is smooth, so that tests can try it
 };
 
-/// What an optimizer states of itself.
+/// The facts that an optimizer states of itself.
 template <std::size_t count>
 struct UpdateRule {
   std::string_view does;  // a few words after its name
@@ -36,13 +36,13 @@ struct UpdateRule {
   /// polynomial, or a hash of one.
   double degree = 1;
   bool weight_is_hash = false;
-  /// What a configuration has where it states nothing: the learning rate, the decay of matrices.
+  /// A configuration that states none has this learning rate and this decay of matrices.
   double usual_lr = 1e-3, usual_weight_decay = 0.1;
 
   static constexpr std::size_t num_moments = count;
 };
 
-/// What an update is told of the step, over residues.
+/// The numbers of a step that an update reads, over residues.
 struct ResidueStep {
   Residue lr, scale, updates;
 };

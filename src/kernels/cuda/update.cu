@@ -275,18 +275,14 @@ Enqueue prepare_row(const op::CountNonFinite&, const Problem&) {
   };
 }
 
-#define FOURFOLD_OPTIMIZER(Row)                                          \
-  Enqueue prepare_row(const op::Row& op, const Problem& problem) {       \
-    return prepare_update(op, problem);                                  \
-  }                                                                      \
-  Enqueue prepare_row(const op::Row##List& op, const Problem& problem) { \
-    return prepare_updates(op, problem);                                 \
-  }                                                                      \
-  std::int64_t workspace_bytes(const op::Row&, const Problem&) {         \
-    return step_bytes<op::Row>;                                          \
-  }                                                                      \
-  std::int64_t workspace_bytes(const op::Row##List&, const Problem&) {   \
-    return step_bytes<op::Row>;                                          \
+FOURFOLD_OPTIMIZERS(FOURFOLD_PREPARE_UPDATES, Enqueue)
+
+#define FOURFOLD_OPTIMIZER(Row)                                        \
+  std::int64_t workspace_bytes(const op::Row&, const Problem&) {       \
+    return step_bytes<op::Row>;                                        \
+  }                                                                    \
+  std::int64_t workspace_bytes(const op::Row##List&, const Problem&) { \
+    return step_bytes<op::Row>;                                        \
   }
 FOURFOLD_OPTIMIZERS(FOURFOLD_OPTIMIZER)
 #undef FOURFOLD_OPTIMIZER

@@ -132,15 +132,7 @@ Run prepare_updates(const List& op, const Problem& problem) {
 
 }  // namespace
 
-#define FOURFOLD_OPTIMIZER(Row)                                      \
-  Run prepare_row(const op::Row& op, const Problem& problem) {       \
-    return prepare_update(op, problem);                              \
-  }                                                                  \
-  Run prepare_row(const op::Row##List& op, const Problem& problem) { \
-    return prepare_updates(op, problem);                             \
-  }
-FOURFOLD_OPTIMIZERS(FOURFOLD_OPTIMIZER)
-#undef FOURFOLD_OPTIMIZER
+FOURFOLD_OPTIMIZERS(FOURFOLD_PREPARE_UPDATES, Run)
 
 Run prepare_row(const op::MovingAverage& op, const Problem& problem) {
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
