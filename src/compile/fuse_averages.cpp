@@ -15,7 +15,7 @@ using program::Program;
 constexpr std::size_t of_weight = 0, of_applied = 1, of_average = 2;
 
 const op::MovingAverage* average_of(const Compute& compute) {
-  return std::get_if<op::MovingAverage>(&compute.op);
+  return compute.op.get_if<op::MovingAverage>();
 }
 
 Compute joined_averages(std::vector<const Compute*> members) {

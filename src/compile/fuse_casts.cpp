@@ -12,7 +12,7 @@ using program::Compute;
 using program::Program;
 
 bool is_cast(const Compute& compute) {
-  return std::holds_alternative<op::Cast>(compute.op);
+  return compute.op.is<op::Cast>();
 }
 
 Compute joined(std::vector<const Compute*> members) {

@@ -228,7 +228,7 @@ class NeighbourFuser : private Neighbours {
   }
 
   static constexpr std::uint8_t no_row = 255;
-  static_assert(std::variant_size_v<op::AnyRow> <= no_row);
+  static_assert(op::num_rows <= no_row);
 
   // What most looks end with, in little memory: no chain walks through all instructions.
   std::vector<op::Op> table_;

@@ -20,7 +20,7 @@ using program::Slice;
 
 template <class Row>
 bool is_row(const Compute* one) {
-  return one != nullptr && std::holds_alternative<Row>(one->op);
+  return one != nullptr && one->op.is<Row>();
 }
 
 // Places among the operands of op::GroupNormMoments, op::SiluGradient, op::GroupNormApply and

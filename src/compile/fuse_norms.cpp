@@ -24,11 +24,10 @@ class NormFuser : private Neighbours {
 
   void run() {
     for_each_compute([&](const Compute& one, std::size_t index) {
-      if (std::holds_alternative<op::GroupNormSums>(one.op)) make(members_of_sums(index));
+      if (one.op.is<op::GroupNormSums>()) make(members_of_sums(index));
     });
     for_each_compute([&](const Compute& one, std::size_t index) {
-      if (std::holds_alternative<op::GroupNormMomentsGradient>(one.op))
-        make(members_of_gradient(index));
+      if (one.op.is<op::GroupNormMomentsGradient>()) make(members_of_gradient(index));
     });
     finish();
   }
@@ -39,7 +38,7 @@ class NormFuser : private Neighbours {
   template <class Row>
   const Row* row_at(std::size_t index) const {
     const Compute* one = compute(index);
-    return one == nullptr ? nullptr : std::get_if<Row>(&one->op);
+    return one == nullptr ? nullptr : one->op.get_if<Row>();
   }
   const Slice& slice(std::size_t index, std::size_t operand) const {
     return compute(index)->slices[operand];

@@ -21,7 +21,7 @@ class SumFuser : private Neighbours {
 
   void run() {
     for_each_compute([&](const Compute& compute, std::size_t index) {
-      if (const auto* row = std::get_if<op::SquaredNorm>(&compute.op)) fuse(*row, index);
+      if (const auto* row = compute.op.get_if<op::SquaredNorm>()) fuse(*row, index);
     });
     finish();
   }
@@ -44,7 +44,7 @@ class SumFuser : private Neighbours {
     const Slice& sum = compute(first)->slices[1];
     for (const std::size_t next : uses().of_value(sum, first)) {
       const auto* row =
-          compute(next) == nullptr ? nullptr : std::get_if<op::SquaredNorm>(&compute(next)->op);
+          compute(next) == nullptr ? nullptr : compute(next)->op.get_if<op::SquaredNorm>();
       if (row == nullptr || !alike(first, next) || !uses().same_task(first, next)) break;
       if (row->tensors != 1 || !row->accumulate || compute(next)->slices[1] != sum) break;
       members.push_back(next);
@@ -58,7 +58,7 @@ class SumFuser : private Neighbours {
 Program fuse_sums(Program program, const machine::Target& target) {
   const auto is_sum = [](const program::Instruction& instruction) {
     const auto* compute = std::get_if<Compute>(&instruction.what);
-    return compute != nullptr && std::holds_alternative<op::SquaredNorm>(compute->op);
+    return compute != nullptr && compute->op.is<op::SquaredNorm>();
   };
   // The sums of a step stand in its last task; the many before it need no look.
   std::size_t first = program.instructions.size(), last = 0;

@@ -39,13 +39,13 @@ class UpdateFuser {
   static Program run(Program program, const machine::Target& target) {
     if (!machine::fuses(target, List::name)) return program;
     const auto groups = find_groups(
-        program, [](const Compute& one) { return std::holds_alternative<One>(one.op); },
+        program, [](const Compute& one) { return one.op.is<One>(); },
         [&](const Members& group, std::size_t index) { return may_join(program, group, index); });
     return join_groups(std::move(program), groups, joined);
   }
 
  private:
-  static const One& row_of(const Compute& compute) { return std::get<One>(compute.op); }
+  static const One& row_of(const Compute& compute) { return compute.op.get<One>(); }
 
   /// The decay of those that have one.
   static double decay_of(const std::vector<const Compute*>& members) {

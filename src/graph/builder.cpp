@@ -65,7 +65,7 @@ std::vector<ValueId> Builder::apply(const op::Op& op, std::vector<ValueId> reads
   std::vector<ValueId> outputs;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     const op::Operand& operand = operands[reads.size() + i];
-    const bool is_of_reads = std::holds_alternative<op::Add>(op);
+    const bool is_of_reads = op.is<op::Add>();
     const op::Element element = is_of_reads ? graph_.value(reads[0]).element : operand.element;
     const std::string value_name = i == 0 ? name : format("{}.{}", name, operand.name);
     outputs.push_back(add({value_name, shapes[i], element, ValueRole::activation, std::nullopt}));

@@ -225,7 +225,7 @@ void gradient(const op::Gated&, Pullback& p) {
 }  // namespace
 
 bool has_gradient(const op::Op& op) {
-  return std::visit(
+  return op::visit_row(
       []<class Row>(const Row& row) {
         if constexpr (std::is_same_v<Row, op::AddPositions>)
           return !row.cached;
@@ -238,7 +238,7 @@ bool has_gradient(const op::Op& op) {
 }
 
 void pull_back(const op::Op& op, Pullback& pullback) {
-  std::visit(
+  op::visit_row(
       [&](const auto& row) {
         if constexpr (requires { gradient(row, pullback); })
           gradient(row, pullback);

@@ -18,7 +18,7 @@ class Pieces {
   const Row* take() {
     if (next_ == chain_.size()) return nullptr;
     const op::Piece& piece = chain_.piece(next_);
-    const auto* row = std::get_if<Row>(&piece.op);
+    const auto* row = piece.op.get_if<Row>();
     if (row == nullptr) return nullptr;
     taken_ = &piece;
     ++next_;

@@ -26,7 +26,7 @@ class PieceSet {
   Taken<Row> take_if(Fits fits) {
     for (std::size_t i = 0; i < chain_.size(); ++i) {
       const op::Piece& piece = chain_.piece(i);
-      const auto* row = std::get_if<Row>(&piece.op);
+      const auto* row = piece.op.get_if<Row>();
       if (is_taken_[i] || row == nullptr) continue;
       const Taken<Row> taken{row, &piece.operands, i};
       if (!fits(taken)) continue;

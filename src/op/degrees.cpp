@@ -69,11 +69,11 @@ class DegreesOfRow {
       for (Residue& element : all_[i].elements)
         element = word_of(keeps ? larger(made, degree_of(element)) : made);
     }
-    const auto* of_norm = std::get_if<LayerNormMoments>(&op);
+    const auto* of_norm = op.get_if<LayerNormMoments>();
     if (of_norm != nullptr && !of_norm->centred) write_pairs(2 * sum_, 2 * sum_);
-    if ((of_norm != nullptr && of_norm->centred) || std::holds_alternative<GroupNormMoments>(op))
+    if ((of_norm != nullptr && of_norm->centred) || op.is<GroupNormMoments>())
       write_pairs(sum_, 2 * sum_);
-    if (std::holds_alternative<GroupNormStatistics>(op)) write_pairs(plain_, 1);
+    if (op.is<GroupNormStatistics>()) write_pairs(plain_, 1);
   }
 
  private:

@@ -231,10 +231,10 @@ Fused Fused::with_micro(std::int64_t micro) const {
 }
 
 std::optional<Contract> product_of(const Op& op) {
-  if (const auto* product = std::get_if<Contract>(&op)) return *product;
-  const auto* chain = std::get_if<Fused>(&op);
+  if (const auto* product = op.get_if<Contract>()) return *product;
+  const auto* chain = op.get_if<Fused>();
   if (chain == nullptr || chain->size() == 0) return std::nullopt;
-  const auto* first = std::get_if<Contract>(&chain->piece(0).op);
+  const auto* first = chain->piece(0).op.get_if<Contract>();
   const std::vector<std::size_t>& operands = chain->piece(0).operands;
   if (first == nullptr || operands[0] != 0 || operands[1] != 1) return std::nullopt;
   return *first;

@@ -167,8 +167,14 @@ struct UpdateList : Row {
   static constexpr std::string_view attribute_names{
       joined_text<Row::attribute_names, own_names>.data(),
       joined_text<Row::attribute_names, own_names>.size()};
-  auto attributes() { return std::tuple_cat(Row::attributes(), std::tie(tensors, decayed)); }
-  auto attributes() const { return std::tuple_cat(Row::attributes(), std::tie(tensors, decayed)); }
+  template <class Visit>
+  void with_attributes(Visit&& visit) {
+    Row::with_attributes([&](auto&... own) { visit(own..., tensors, decayed); });
+  }
+  template <class Visit>
+  void with_attributes(Visit&& visit) const {
+    Row::with_attributes([&](const auto&... own) { visit(own..., tensors, decayed); });
+  }
   bool operator==(const UpdateList&) const = default;
 
   /// The list of updates with the settings of one that decays.

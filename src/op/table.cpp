@@ -22,12 +22,11 @@ concept Row = requires(const T& row, Shapes shapes) {
 } || requires(const T& row) {
   { row.pieces() } -> std::same_as<std::vector<Piece>>;
 });
-template <class... Rows>
-constexpr bool all_are_rows(const std::variant<Rows...>*) {
-  return (Row<Rows> && ...);
-}
-static_assert(all_are_rows(static_cast<const AnyRow*>(nullptr)),
-              "every row of the op table states all its rules and its form over residues");
+#define FOURFOLD_ROW(Type, work) \
+  static_assert(Row<Type>,       \
+                "every row of the op table states all its rules and its form over residues");
+FOURFOLD_ROWS(FOURFOLD_ROW)
+#undef FOURFOLD_ROW
 
 template <class Row, class... Rows>
 constexpr bool is_one_of = (std::is_same_v<Row, Rows> || ...);
@@ -55,27 +54,31 @@ std::vector<Piece> one_piece(const Op& op) {
 
 }  // namespace
 
-// A variant's own copies, moves and comparison take the compiler twice as long as these.
-Op::Op() = default;
-Op::Op(const Op& other) : AnyRow(std::in_place_index<0>) {
-  visit_row([&]<class Row>(const Row& row) { emplace<Row>(row); }, other);
+Op::Op() : Op(Contract{}) {}
+Op::Op(const Op& other) : index_(other.index_) {
+  visit_row([&]<class Row>(const Row& row) { new (bytes_) Row(row); }, other);
 }
-Op::Op(Op&& other) noexcept : AnyRow(std::in_place_index<0>) {
-  visit_row([&]<class Row>(Row& row) { emplace<Row>(std::move(row)); }, other);
+Op::Op(Op&& other) noexcept : index_(other.index_) {
+  visit_row([&]<class Row>(Row& row) { new (bytes_) Row(std::move(row)); }, other);
 }
 Op& Op::operator=(const Op& other) {
-  if (this != &other) visit_row([&]<class Row>(const Row& row) { emplace<Row>(row); }, other);
-  return *this;
+  return *this = Op(other);
 }
 Op& Op::operator=(Op&& other) noexcept {
-  if (this != &other) visit_row([&]<class Row>(Row& row) { emplace<Row>(std::move(row)); }, other);
-  return *this;
+  if (this == &other) return *this;
+  this->~Op();
+  return *new (this) Op(std::move(other));
 }
-Op::~Op() = default;
+Op::~Op() {
+  visit_row([]<class Row>(Row& row) { row.~Row(); }, *this);
+}
+void Op::fail_as_another() {
+  fail_internal("an op is the row that is asked for");
+}
 bool Op::operator==(const Op& other) const {
   return visit_row(
       [&]<class Row>(const Row& row) {
-        const auto* same = std::get_if<Row>(&other);
+        const auto* same = other.get_if<Row>();
         return same != nullptr && row == *same;
       },
       *this);
@@ -130,7 +133,7 @@ WorkClass work_class(const Op& op) {
 #define FOURFOLD_ROW(Row, work) WorkClass::work,
   static constexpr WorkClass classes[] = {FOURFOLD_ROWS(FOURFOLD_ROW)};
 #undef FOURFOLD_ROW
-  const auto* chain = std::get_if<Fused>(&op);
+  const auto* chain = op.get_if<Fused>();
   if (chain == nullptr || chain->size() == 0) return classes[op.index()];
   WorkClass most = WorkClass::elementwise;
   for (const Piece& piece : chain->pieces()) {
@@ -210,20 +213,20 @@ Op sum_with_rounded() {
   return AddRounded{};
 }
 bool is_sum_of_two(const Op& op) {
-  return std::holds_alternative<Add>(op);
+  return op.is<Add>();
 }
 bool is_rounding(const Op& op) {
-  return std::holds_alternative<Cast>(op);
+  return op.is<Cast>();
 }
 bool is_widening(const Op& op) {
-  return std::holds_alternative<Widen>(op);
+  return op.is<Widen>();
 }
 bool is_sum_with_rounded(const Op& op) {
-  return std::holds_alternative<AddRounded>(op);
+  return op.is<AddRounded>();
 }
 
 std::optional<double> constant_of(const Op& op) {
-  const auto* fill = std::get_if<Fill>(&op);
+  const auto* fill = op.get_if<Fill>();
   return fill != nullptr ? std::optional(fill->value) : std::nullopt;
 }
 

@@ -1,11 +1,14 @@
 // The closed table of ops: one variant, and what can be asked of any row.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
-#include <variant>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -20,10 +23,9 @@
 
 namespace fourfold::op {
 
-/// The list of rows, the one there is, each with the class of its work. The variant below and the
-/// tables of kernels (rows.h of each backend) are made from it: a row without rules does not
-/// compile, and a row without a kernel does not link. FOURFOLD_ROWS(ROW) is ROW(Type, work) for
-/// every row.
+/// The list of rows, the one there is, each with the class of its work. Op below and the tables of
+/// kernels (rows.h of each backend) are made from it: a row without rules does not compile, and a
+/// row without a kernel does not link. FOURFOLD_ROWS(ROW) is ROW(Type, work) for every row.
 #define FOURFOLD_ROWS(ROW)        \
   FOURFOLD_PLAIN_ROWS(ROW)        \
   FOURFOLD_OPTIMIZER_ROWS(ROW)    \
@@ -35,45 +37,92 @@ namespace fourfold::op {
   FOURFOLD_FUSED_ROWS(ROW)        \
   FOURFOLD_ELEMENTWISE_ROWS(ROW)
 
-/// The rows with their attributes.
-template <class /*none*/, class... Rows>
-using OneOf = std::variant<Rows...>;
-#define FOURFOLD_ROW(Row, work) , Row
-using AnyRow = OneOf<void FOURFOLD_ROWS(FOURFOLD_ROW)>;
+/// The number of each row, in the order of the list.
+enum class RowIndex : std::uint8_t {
+#define FOURFOLD_ROW(Row, work) of_##Row,
+  FOURFOLD_ROWS(FOURFOLD_ROW)
 #undef FOURFOLD_ROW
+      end
+};
+inline constexpr auto num_rows = static_cast<std::size_t>(RowIndex::end);
 
-/// One of the rows. Copying and comparing look at every row; they are compiled once, not in every
-/// file that copies a program.
-class Op : public AnyRow {
+/// The number of a row by its type; `end` for any other type.
+template <class Type>
+inline constexpr RowIndex row_index = RowIndex::end;
+#define FOURFOLD_ROW(Row, work) \
+  template <>                   \
+  inline constexpr RowIndex row_index<Row> = RowIndex::of_##Row;
+FOURFOLD_ROWS(FOURFOLD_ROW)
+#undef FOURFOLD_ROW
+template <class Type>
+concept IsRow = row_index<Type> != RowIndex::end;
+
+/// One of the rows, with its attributes. It is no std::variant: one of so many types is an eighth
+/// of the precompiled headers, which every file loads.
+class Op {
  public:
-  template <class T>
-    requires requires(AnyRow& any) { std::get<T>(any); }
-  Op(T row) : AnyRow(std::in_place_type<T>, std::move(row)) {}
+  /// A product of two matrices.
   Op();
+  template <IsRow Row>
+  Op(Row row) : index_(row_index<Row>) {
+    new (bytes_) Row(std::move(row));
+  }
   Op(const Op& other);
   Op(Op&& other) noexcept;
   Op& operator=(const Op& other);
   Op& operator=(Op&& other) noexcept;
   ~Op();
   bool operator==(const Op& other) const;
+
+  /// The place of the row in the list.
+  std::size_t index() const { return static_cast<std::size_t>(index_); }
+  template <IsRow Row>
+  bool is() const {
+    return index_ == row_index<Row>;
+  }
+  /// The row, or nothing where the op is another.
+  template <IsRow Row>
+  const Row* get_if() const {
+    return is<Row>() ? std::launder(reinterpret_cast<const Row*>(bytes_)) : nullptr;
+  }
+  template <IsRow Row>
+  Row* get_if() {
+    return is<Row>() ? std::launder(reinterpret_cast<Row*>(bytes_)) : nullptr;
+  }
+  /// The row; throws InternalError where the op is another.
+  template <IsRow Row>
+  const Row& get() const {
+    if (!is<Row>()) fail_as_another();
+    return *get_if<Row>();
+  }
+  template <IsRow Row>
+  Row& get() {
+    if (!is<Row>()) fail_as_another();
+    return *get_if<Row>();
+  }
+
+ private:
+  template <class Visit, class AnyOp>
+  friend decltype(auto) visit_row(Visit&& visit, AnyOp& op);
+  [[noreturn]] static void fail_as_another();
+
+#define FOURFOLD_ROW(Row, work) sizeof(Row),
+  alignas(std::max_align_t) std::byte bytes_[std::max({FOURFOLD_ROWS(FOURFOLD_ROW)})];
+#undef FOURFOLD_ROW
+  RowIndex index_;
 };
 
-/// Calls `visit` with the row of an op, as std::visit does: one switch instead of a table of
-/// functions, which takes the compiler half the time.
+/// Calls `visit` with the row of an op, as std::visit does.
 template <class Visit, class AnyOp>
 decltype(auto) visit_row(Visit&& visit, AnyOp& op) {
-  enum Index : std::size_t {
-#define FOURFOLD_ROW(Row, work) index_of_##Row,
-    FOURFOLD_ROWS(FOURFOLD_ROW)
-#undef FOURFOLD_ROW
-  };
-  std::conditional_t<std::is_const_v<AnyOp>, const AnyRow, AnyRow>& rows = op;
-  switch (rows.index()) {
+  switch (op.index_) {
 #define FOURFOLD_ROW(Row, work) \
-  case index_of_##Row:          \
-    return visit(*std::get_if<index_of_##Row>(&rows));
+  case RowIndex::of_##Row:      \
+    return visit(*op.template get_if<Row>());
     FOURFOLD_ROWS(FOURFOLD_ROW)
 #undef FOURFOLD_ROW
+    case RowIndex::end:
+      break;
   }
   fail_internal("an op is one of the rows");
 }
@@ -179,7 +228,7 @@ void for_each_own_place(AnyOp& op, Visit&& visit) {
 /// samples is here; of a chain, those of its pieces.
 template <class AnyOp, class Visit>
 void for_each_place(AnyOp& op, Visit&& visit) {
-  auto* chain = std::get_if<Fused>(&op);
+  auto* chain = op.template get_if<Fused>();
   if (chain == nullptr) return for_each_own_place(op, visit);
   Fused::for_each_piece(*chain, [&](auto& piece, const std::vector<std::size_t>& operands) {
     for_each_own_place(piece, [&](Place place, auto& told) {

@@ -180,7 +180,7 @@ struct Reader {
 const Op& default_row(std::string_view wanted) {
   static const std::vector<Op> rows = all_rows();
   const auto row = std::ranges::find_if(rows, [&](const Op& op) { return name(op) == wanted; });
-  if (row == rows.end() || std::holds_alternative<Fused>(*row))
+  if (row == rows.end() || row->is<Fused>())
     throw UserError(ExitCode::bad_config, format("there is no op named '{}'", wanted));
   return *row;
 }
@@ -245,7 +245,7 @@ Op parse_chain(std::string_view wanted, std::string_view attributes,
 }  // namespace
 
 std::string attributes_text(const Op& op, std::optional<std::int64_t> task_micro) {
-  if (const auto* chain = std::get_if<Fused>(&op)) return chain_text(*chain, task_micro);
+  if (const auto* chain = op.get_if<Fused>()) return chain_text(*chain, task_micro);
   static const std::vector<Op> rows = all_rows();
   const std::vector<AttributeText> defaults = texts_of(rows[op.index()], std::nullopt),
                                    plain = texts_of(op, std::nullopt),

@@ -91,11 +91,9 @@ class Splitter {
       add(node, adds_terms_of(node).value_or(stage_of_node));
       return;
     }
-    const bool is_vote = std::holds_alternative<op::Vote>(node.op),
-               counts_found = std::holds_alternative<op::CountNonFinite>(node.op),
-               is_shared = is_vote || counts_found ||
-                           std::holds_alternative<op::UpdateControl>(node.op) ||
-                           std::holds_alternative<op::CountUpdate>(node.op);
+    const bool is_vote = node.op.is<op::Vote>(), counts_found = node.op.is<op::CountNonFinite>(),
+               is_shared = is_vote || counts_found || node.op.is<op::UpdateControl>() ||
+                           node.op.is<op::CountUpdate>();
     if (is_vote) exchange_sums(node.reads, 1);
     if (counts_found) exchange_sums(node.reads, 4);
     if (!is_shared) {
@@ -112,8 +110,7 @@ class Splitter {
   /// The stage whose mesh makes both terms of a sum in the backward phase, the one that comes later
   /// there: the sum is made there, and sent once.
   std::optional<std::size_t> adds_terms_of(const Node& node) const {
-    if (node.phase != Phase::backward || !std::holds_alternative<op::Add>(node.op))
-      return std::nullopt;
+    if (node.phase != Phase::backward || !node.op.is<op::Add>()) return std::nullopt;
     std::optional<std::size_t> maker;
     for (const ValueId id : node.reads) {
       const auto made = made_by_.find(id);

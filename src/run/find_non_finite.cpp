@@ -61,7 +61,7 @@ std::vector<Written> outputs(const Program& program, const program::Instruction&
     for (std::size_t i = 0; i < operands.size(); ++i)
       if (operands[i].role != op::Role::read)
         list.push_back({compute->slices[i], op::element_dtype(operands[i].element, compute->dtype),
-                        std::holds_alternative<op::LogitMax>(compute->op)});
+                        compute->op.is<op::LogitMax>()});
   } else {
     for (const program::Access& access : program::accesses(instruction))
       if (access.role != op::Role::read)
@@ -178,7 +178,7 @@ class Search {
   /// weights, even if the fault does not come again.
   void forbid_update(const program::Instruction& instruction) {
     const auto* compute = std::get_if<program::Compute>(&instruction.what);
-    if (compute == nullptr || !std::holds_alternative<op::UpdateControl>(compute->op)) return;
+    if (compute == nullptr || !compute->op.is<op::UpdateControl>()) return;
     const op::Operands operands = op::operands(compute->op);
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (operands[i].name != "applied") continue;

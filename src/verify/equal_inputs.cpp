@@ -18,7 +18,7 @@ std::uint64_t random_word(std::uint64_t seed, std::string_view name, std::int64_
 
 /// What a row says of the integers that it reads; 0 where it has no rule of its own.
 std::int64_t own_bound(const op::Op& op, op::Shapes shapes) {
-  return std::visit(
+  return op::visit_row(
       [&](const auto& row) -> std::int64_t {
         if constexpr (requires { row.integer_bound(shapes); }) return row.integer_bound(shapes);
         return 0;

@@ -13,11 +13,6 @@
 namespace fourfold::numerics {
 namespace {
 
-template <std::size_t... indices>
-std::vector<std::string> all_op_names(std::index_sequence<indices...>) {
-  return {std::string(std::variant_alternative_t<indices, op::AnyRow>::name)...};
-}
-
 /// Made once: there are a thousand, some of them large.
 const std::vector<Case>& cases() {
   static const std::vector<Case> all = all_cases();
@@ -27,10 +22,9 @@ const std::vector<Case>& cases() {
 TEST(Coverage, every_row_of_the_op_table_has_a_case) {
   std::set<std::size_t> covered;
   for (const Case& sample : cases()) covered.insert(sample.op.index());
-  const auto names = all_op_names(std::make_index_sequence<std::variant_size_v<op::AnyRow>>{});
-  for (std::size_t row = 0; row < names.size(); ++row)
-    EXPECT_TRUE(covered.contains(row))
-        << "add a case for " << names[row] << " to a file of tests/numerics";
+  for (const op::Op& row : op::all_rows())
+    EXPECT_TRUE(covered.contains(row.index()))
+        << "add a case for " << op::name(row) << " to a file of tests/numerics";
 }
 
 /// The parameter is a place in the list of cases.

@@ -83,7 +83,7 @@ Arrays attention_magnitude(const Case& sample, const Arrays& outputs) {
           double& value = positive.reads[0].data[bounds.index(b, t, 2, h, d)];
           value = std::abs(value);
         }
-  const double largest = bounds.largest_score(std::get<op::Attention>(sample.op).causal);
+  const double largest = bounds.largest_score(sample.op.get<op::Attention>().causal);
   Arrays magnitude = apply(positive.op, exact, positive.reads).values;
   for (double& value : magnitude[0].data) value *= 1 + 2 * largest;
   for (std::size_t i = 0; i < outputs[1].data.size(); ++i)
@@ -94,7 +94,7 @@ Arrays attention_magnitude(const Case& sample, const Arrays& outputs) {
 /// The formulas of the gradient with every term in absolute value, times 1 + 2 A for the error of
 /// p.
 Arrays attention_gradient_magnitude(const Case& sample, const Arrays& outputs) {
-  const auto& op = std::get<op::AttentionGradient>(sample.op);
+  const auto& op = sample.op.get<op::AttentionGradient>();
   const Array &qkv = sample.reads[0], &y = sample.reads[1], &lse = sample.reads[2],
               &y_grad = sample.reads[3];
   const AttentionBounds at(qkv);

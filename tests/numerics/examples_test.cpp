@@ -171,7 +171,7 @@ class Differentiated {
 
 /// layer_norm_apply: the gradient of x contains that of its moments, which are x too.
 bool has_gradient_of_its_own(const op::Op& op) {
-  return graph::has_gradient(op) && !std::holds_alternative<op::LayerNormApply>(op);
+  return graph::has_gradient(op) && !op.is<op::LayerNormApply>();
 }
 
 TEST(Examples, every_gradient_equals_central_differences) {

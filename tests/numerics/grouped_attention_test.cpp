@@ -86,7 +86,7 @@ auto plain_magnitude(bool of_gradient) {
 
 Arrays forward_magnitude(const Case& sample, const Arrays& outputs) {
   Case plain = sample;
-  plain.op = plain_attention(std::get<op::Attention>(sample.op), sizes_of(sample.reads[0]));
+  plain.op = plain_attention(sample.op.get<op::Attention>(), sizes_of(sample.reads[0]));
   plain.reads[0] = repeated(sample.reads[0]);
   Arrays made = plain_magnitude(false)(plain, {y_of_heads(outputs[0]), lse_of_heads(outputs[1])});
   return {with_shape(made[0], outputs[0].shape), with_shape(made[1], outputs[1].shape)};
@@ -94,7 +94,7 @@ Arrays forward_magnitude(const Case& sample, const Arrays& outputs) {
 Arrays gradient_magnitude(const Case& sample, const Arrays& outputs) {
   const GroupSizes s = sizes_of(sample.reads[0]);
   Case plain = sample;
-  const auto& op = std::get<op::AttentionGradient>(sample.op);
+  const auto& op = sample.op.get<op::AttentionGradient>();
   plain.op = gradient_of(plain_attention(
       {op.stream, op.rate, op.window, op.first_head, op.heads, op.documents, op.causal, true}, s));
   plain.reads[0] = repeated(sample.reads[0]);

@@ -344,10 +344,8 @@ namespace {
 /// True where a NaN is told in another way: the update is not applied; the terms of a sum read the
 /// logits too; counts are kept as real numbers, which no arithmetic makes NaN; a hash has no NaN.
 bool tells_of_nan_elsewhere(const op::Op& op) {
-  return op::work_class(op) == op::WorkClass::optimizer ||
-         std::holds_alternative<op::LogitMax>(op) ||
-         std::holds_alternative<op::DrawTimesByLoss>(op) ||
-         std::holds_alternative<op::KeepLosses>(op) || std::holds_alternative<op::Digest>(op);
+  return op::work_class(op) == op::WorkClass::optimizer || op.is<op::LogitMax>() ||
+         op.is<op::DrawTimesByLoss>() || op.is<op::KeepLosses>() || op.is<op::Digest>();
 }
 
 bool has_nan(const Result& result) {
@@ -473,7 +471,7 @@ namespace {
 /// The case with what its row can keep `wide` kept so; nothing where there is none, or it is so
 /// already.
 std::optional<Case> wide_form(Case sample) {
-  const bool was_narrow = std::visit(
+  const bool was_narrow = op::visit_row(
       [](auto& row) {
         if constexpr (requires { row.wide; }) return !std::exchange(row.wide, true);
         return false;
@@ -506,7 +504,7 @@ std::vector<Case> all_cases() {
 }
 
 bool is_bounded_in_bf16(const op::Op& op) {
-  const auto* chain = std::get_if<op::Fused>(&op);
+  const auto* chain = op.get_if<op::Fused>();
   if (chain == nullptr) return true;
   return op::product_of(op) && chain->chain_name() != "contract+gelu_gradient&bias_gradient";
 }
@@ -518,21 +516,19 @@ std::vector<Backend> backends_of(const op::Op& op) {
     for (const int threads : {1, 2, 3})
       if (dtype != DType::bf16 || is_bounded_in_bf16(op))
         backends.push_back({"vector", dtype, threads});
-  if (std::holds_alternative<op::Contract>(op)) {
+  if (op.is<op::Contract>()) {
     for (const int threads : {1, 2}) {
       for (const DType dtype : {DType::f32, DType::f64, DType::bf16})
         for (const std::string& library : kernels::cpu::contract_libraries(dtype))
           backends.push_back({library, dtype, threads});
     }
-  } else if (op::work_class(op) == op::WorkClass::product &&
-             !std::holds_alternative<op::Fused>(op)) {
+  } else if (op::work_class(op) == op::WorkClass::product && !op.is<op::Fused>()) {
     for (const int threads : {1, 2}) {
       backends.push_back({"onednn", DType::f32, threads});
       backends.push_back({"onednn", DType::bf16, threads});
     }
   } else if (kernels::cpu::has_bf16_products() &&
-             (std::holds_alternative<op::Attention>(op) ||
-              std::holds_alternative<op::AttentionGradient>(op))) {
+             (op.is<op::Attention>() || op.is<op::AttentionGradient>())) {
     for (const int threads : {1, 2}) backends.push_back({"onednn", DType::bf16, threads});
   }
   return backends;

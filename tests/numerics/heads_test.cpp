@@ -20,7 +20,7 @@ op::Numbers waves(std::int64_t pairs) {
 
 /// Each element is a sum of two products, and an angle is rounded once in double.
 Arrays rotary_magnitude(const Case& sample, const Arrays& outputs) {
-  const auto& op = std::get<op::Rotary>(sample.op);
+  const auto& op = sample.op.get<op::Rotary>();
   const Array& x = sample.reads[0];
   const auto pairs = std::ssize(op.frequencies);
   Arrays made = outputs;

@@ -48,7 +48,7 @@ Arrays merge_magnitude(const Case& sample, const Arrays& outputs) {
 
 /// scale (p (1 + |logit| + |lse|) + [label]), the label being one of any column.
 Arrays loss_parts_gradient_magnitude(const Case& sample, const Arrays& outputs) {
-  const double scale = std::abs(std::get<op::CrossEntropyGradient>(sample.op).scale);
+  const double scale = std::abs(sample.op.get<op::CrossEntropyGradient>().scale);
   const Array &logits = sample.reads[0], &lse = sample.reads[2];
   Arrays magnitude = outputs;
   for (std::size_t i = 0; i < logits.data.size(); ++i) {

@@ -26,7 +26,7 @@ Arrays loss_magnitude(const Case& sample, const Arrays& outputs) {
 
 /// scale (p (1 + |logit| + |lse|) + [label]): the argument of exp rounds relative to its terms.
 Arrays loss_gradient_magnitude(const Case& sample, const Arrays& outputs) {
-  const double scale = std::abs(std::get<op::CrossEntropyGradient>(sample.op).scale);
+  const double scale = std::abs(sample.op.get<op::CrossEntropyGradient>().scale);
   const Array &logits = sample.reads[0], &labels = sample.reads[1], &lse = sample.reads[2];
   Arrays magnitude = outputs;
   const std::size_t vocabulary = static_cast<std::size_t>(logits.shape.back());

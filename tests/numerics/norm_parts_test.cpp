@@ -102,7 +102,7 @@ Arrays norm_sums_magnitude(const Case& sample, const Arrays& outputs) {
 }
 
 Arrays norm_parts_gradient_magnitude(const Case& sample, const Arrays& outputs) {
-  const auto width = static_cast<double>(std::get<op::LayerNormGradientApply>(sample.op).width);
+  const auto width = static_cast<double>(sample.op.get<op::LayerNormGradientApply>().width);
   const Array& sums = sample.reads[5];
   Arrays magnitude = outputs;
   for (std::size_t i = 0; i < outputs[0].data.size(); ++i) {

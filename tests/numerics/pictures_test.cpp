@@ -13,7 +13,7 @@ namespace {
 
 /// |y_grad| over the windows of an element: each is counted once at most.
 Arrays pooled_gradient_size(const Case& sample, const Arrays&) {
-  const auto& op = std::get<op::MaxPoolGradient>(sample.op);
+  const auto& op = sample.op.get<op::MaxPoolGradient>();
   const Shape& x = sample.reads[0].shape;
   Array sizes = sample.reads[1];
   const double windows = static_cast<double>(op.size * op.size);
@@ -23,7 +23,7 @@ Arrays pooled_gradient_size(const Case& sample, const Arrays&) {
 
 /// (x/255 - mean) / deviation rounds relative to the terms of its difference.
 Arrays normalized_size(const Case& sample, const Arrays& outputs) {
-  const auto& op = std::get<op::Normalize>(sample.op);
+  const auto& op = sample.op.get<op::Normalize>();
   Arrays magnitude = outputs;
   for (std::size_t i = 0; i < outputs[0].data.size(); ++i) {
     const std::size_t c = i % op.mean.size();

@@ -37,7 +37,7 @@ Array numbers_of(op::ResidueTrial& trial, std::size_t operand, double unit) {
 /// The op with numbers of few bits as attributes, none of which becomes 0.
 op::Op with_dyadic_numbers(const op::Op& op) {
   constexpr double parts = 8;
-  return std::visit(
+  return op::visit_row(
       [](auto row) -> op::Op {
         op::for_each_attribute(row, []<class T>(std::string_view, T& value) {
           if constexpr (std::is_same_v<T, double>)
@@ -45,7 +45,7 @@ op::Op with_dyadic_numbers(const op::Op& op) {
         });
         return row;
       },
-      static_cast<const op::AnyRow&>(op));
+      op);
 }
 
 /// What the residue form and the reference made of the same numbers. Nothing where the form depends

@@ -16,7 +16,7 @@ Arrays adamw_reads(const Array& grad, double lr, double scale, bool applied, dou
 }
 
 Arrays adamw_magnitude(const Case& sample, const Arrays& outputs) {
-  const auto& op = std::get<op::AdamW>(sample.op);
+  const auto& op = sample.op.get<op::AdamW>();
   const double lr = sample.reads[1].data[0], scale = sample.reads[2].data[0],
                t = sample.reads[4].data[0] + 1;
   Arrays magnitude = outputs;
@@ -33,7 +33,7 @@ Arrays adamw_magnitude(const Case& sample, const Arrays& outputs) {
 
 /// Each term of the update by its size; a momentum that cancels leaves the rounding of its terms.
 Arrays sgd_magnitude(const Case& sample, const Arrays& outputs) {
-  const auto& op = std::get<op::Sgd>(sample.op);
+  const auto& op = sample.op.get<op::Sgd>();
   const double lr = sample.reads[1].data[0], scale = sample.reads[2].data[0];
   Arrays magnitude = outputs;
   for (std::size_t i = 0; i < outputs[0].data.size(); ++i) {
@@ -48,7 +48,7 @@ Arrays sgd_magnitude(const Case& sample, const Arrays& outputs) {
 
 /// A step has the size of the rate whatever the average is.
 Arrays lion_magnitude(const Case& sample, const Arrays& outputs) {
-  const auto& op = std::get<op::Lion>(sample.op);
+  const auto& op = sample.op.get<op::Lion>();
   const double lr = sample.reads[1].data[0], scale = sample.reads[2].data[0];
   Arrays magnitude = outputs;
   for (std::size_t i = 0; i < outputs[0].data.size(); ++i) {

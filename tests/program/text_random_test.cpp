@@ -102,7 +102,7 @@ class RandomProgram {
                                             op::Attention{{9}, 0.5, {0, 4, 0}, 1, 2}};
     Compute what{
         ops[index(ops.size())], static_cast<DType>(index(3)), {}, {}, coin() ? "" : "one.dnn"};
-    if (auto* dropout = std::get_if<op::Dropout>(&what.op))
+    if (auto* dropout = what.op.get_if<op::Dropout>())
       dropout->window.micro = coin() ? micro : below(9);
     for (std::size_t i = 0; i < op::operands(what.op).size(); ++i)
       what.slices.push_back(slice(program));
@@ -184,7 +184,7 @@ class RandomProgram {
           if constexpr (std::is_same_v<Kind, Feed>)
             if (kind.micro == from) kind.micro = to;
           if constexpr (std::is_same_v<Kind, Compute>)
-            if (auto* dropout = std::get_if<op::Dropout>(&kind.op);
+            if (auto* dropout = kind.op.template get_if<op::Dropout>();
                 dropout != nullptr && dropout->window.micro == from)
               dropout->window.micro = to;
         },

@@ -143,14 +143,14 @@ class General(CheckTest):
 
     def test_rooms_that_know_ops_may_name_them(self):
         for path in ("src/op/table.cpp", "src/graph/gradients.cpp", "src/kernels/conv.cpp", "src/compile/fuse_conv.cpp"):
-            self.write(path, "if (std::holds_alternative<op::Conv>(op)) return;\n")
+            self.write(path, "if (op.is<op::Conv>()) return;\n")
         self.write("src/plan/other.cpp", "// as op::Conv has it\nauto x = op::ConvLike{};\n")
         found = [f for f in check_general.findings(self.root) if "EXCEPTIONS" not in f]
         self.assertEqual(found, [])
 
     def test_another_room_that_names_an_op(self):
         for name in ("Conv", "Relu"):
-            self.write("src/plan/other.cpp", f"int a;\nif (std::get_if<op::{name}>(&op)) return;\n")
+            self.write("src/plan/other.cpp", f"int a;\nif (op.get_if<op::{name}>()) return;\n")
             found = [f for f in check_general.findings(self.root) if "EXCEPTIONS" not in f]
             self.assertEqual(len(found), 1)
             self.assertIn(f"src/plan/other.cpp:2: op::{name}", found[0])

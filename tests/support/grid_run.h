@@ -170,7 +170,7 @@ class GridRun {
         op::ProgramKind::train, block, &feeder,
         [&](const program::Program& program, std::size_t index) {
           const auto* compute = std::get_if<program::Compute>(&program.instructions[index].what);
-          if (compute == nullptr || !std::holds_alternative<op::SquaredNorm>(compute->op)) return;
+          if (compute == nullptr || !compute->op.is<op::SquaredNorm>()) return;
           program::for_each_piece(*compute, [&](const program::Compute& norm) {
             const program::Buffer& buffer = program.buffer(norm.slices[0].buffer);
             std::string name = buffer.name.substr(std::string("gradient/").size());

@@ -85,7 +85,7 @@ kernels::cuda::PrepareMultiply model_of_cublaslt(Epilogues epilogues) {
   return [=](const kernels::Problem& problem,
              Epilogue epilogue) -> std::optional<kernels::cuda::Multiply> {
     if (epilogues == Epilogues::none && epilogue != Epilogue::none) return std::nullopt;
-    const auto& contract = std::get<op::Contract>(problem.op);
+    const auto& contract = problem.op.get<op::Contract>();
     return Product{kernels::contract_sizes(contract, problem.shapes), problem.dtype,
                    op::element_dtype(contract.operands()[2].element, problem.dtype),
                    contract.accumulate, epilogue};

@@ -127,7 +127,7 @@ inline OwnTensors draw_operands(const Op& op, std::vector<Shape> shapes, Draw& d
       all.push_back(draw.tensor(shapes[i], are_integers && element == Element::compute));
     if (list[i].name == "losses") draw_entries(all[i], draw);
     // A time has the sum of its losses, then their number.
-    if (std::holds_alternative<KeepLosses>(op) && list[i].name == "sums")
+    if (op.is<KeepLosses>() && list[i].name == "sums")
       for (std::size_t number = 1; number < all[i].elements.size(); number += 2)
         all[i].elements[number] = static_cast<Residue>(draw.below(3));
   }

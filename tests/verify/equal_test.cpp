@@ -47,10 +47,10 @@ void leave_out(Program& program, std::size_t instruction) {
 template <class Row>
 Row& row_in(Program& program, std::size_t instruction) {
   op::Op& op = std::get<Compute>(program.instructions[instruction].what).op;
-  if (auto* row = std::get_if<Row>(&op)) return *row;
+  if (auto* row = op.get_if<Row>()) return *row;
   Row* found = nullptr;
-  op::Fused::for_each_piece(std::get<op::Fused>(op), [&](op::Op& piece, const auto&) {
-    if (auto* row = std::get_if<Row>(&piece)) found = row;
+  op::Fused::for_each_piece(op.get<op::Fused>(), [&](op::Op& piece, const auto&) {
+    if (auto* row = piece.get_if<Row>()) found = row;
   });
   return *found;
 }

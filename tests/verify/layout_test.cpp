@@ -284,7 +284,7 @@ template <class Row, class Change>
 void expect_attribute_fault(const std::string& name, Change&& change, std::string_view message) {
   Program program = grid_train();
   const std::size_t index = find_instruction(program, name);
-  change(std::get<Row>(compute_at(program, index).op));
+  change(compute_at(program, index).op.get<Row>());
   expect_fault(program, "part", index, message);
 }
 
@@ -364,7 +364,7 @@ TEST(VerifyUpdateOnce, an_update_task_without_updates_is_a_fault) {
   Program program = grid_train();
   for (std::size_t i = program.instructions.size(); i-- > 0;)
     if (const auto* what = std::get_if<Compute>(&program.instructions[i].what);
-        what != nullptr && std::holds_alternative<op::AdamW>(what->op))
+        what != nullptr && what->op.is<op::AdamW>())
       erase_instruction(program, i);
   EXPECT_NE(all(verify(program)).find("update-once: train: parameter qkv is not updated"),
             std::string::npos);

@@ -43,7 +43,7 @@ std::vector<Attribute> attributes_of(op::Op& op) {
         },
         any);
   };
-  if (auto* chain = std::get_if<op::Fused>(&op))
+  if (auto* chain = op.get_if<op::Fused>())
     op::Fused::for_each_piece(*chain, [&](op::Op& piece, const auto&) { add(piece); });
   else
     add(op);
@@ -61,7 +61,7 @@ void for_each_attribute_of(op::Op& op, const Visit& visit) {
 /// True if an op still takes as many operands as it has slices, in the same roles, and a chain is
 /// still one.
 bool fits(const op::Op& changed, const Compute& compute) {
-  if (const auto* chain = std::get_if<op::Fused>(&changed))
+  if (const auto* chain = changed.get_if<op::Fused>())
     if (std::holds_alternative<op::Mistake>(op::Fused::of(chain->pieces()))) return false;
   const op::Operands now = op::operands(changed), then = op::operands(compute.op);
   return std::ranges::equal(now, then, {}, &op::Operand::role, &op::Operand::role);

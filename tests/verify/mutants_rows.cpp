@@ -144,7 +144,7 @@ std::optional<Change> other_row(const Program& program, std::size_t at, Draws& r
 /// Zeros in the place of the one value that a row makes.
 std::optional<Change> make_zeros(const Program& program, std::size_t at, Draws&) {
   const Compute* what = compute_of(program, at);
-  if (what == nullptr || std::holds_alternative<op::Fill>(what->op) ||
+  if (what == nullptr || what->op.is<op::Fill>() ||
       op::operands(what->op).back().role != op::Role::write ||
       is_block(program, what->slices.back().buffer))
     return std::nullopt;

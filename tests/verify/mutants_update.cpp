@@ -83,7 +83,7 @@ std::optional<Change> exchange_fields(const Program& program, std::size_t at, Dr
 template <class Row>
 const Row* row_at(const Program& program, std::size_t at) {
   const auto* what = std::get_if<Compute>(&program.instructions[at].what);
-  return what == nullptr ? nullptr : std::get_if<Row>(&what->op);
+  return what == nullptr ? nullptr : what->op.get_if<Row>();
 }
 
 /// A norm of several gradients without one of them, or with one twice and another not.
@@ -92,8 +92,8 @@ std::optional<Change> norm_without(const Program& program, std::size_t at, Draws
   if (norm == nullptr || norm->tensors < 2) return std::nullopt;
   return [seed = random()](const Spot& spot) {
     auto* compute = spot.kind<Compute>();
-    if (compute == nullptr || !std::holds_alternative<op::SquaredNorm>(compute->op)) return false;
-    auto& here = std::get<op::SquaredNorm>(compute->op);
+    if (compute == nullptr || !compute->op.is<op::SquaredNorm>()) return false;
+    auto& here = compute->op.get<op::SquaredNorm>();
     if (here.tensors < 2) return false;
     const auto which = static_cast<std::ptrdiff_t>(seed % static_cast<std::uint64_t>(here.tensors));
     compute->slices.erase(compute->slices.begin() + which);
@@ -106,8 +106,8 @@ std::optional<Change> norm_twice(const Program& program, std::size_t at, Draws& 
   if (norm == nullptr) return std::nullopt;
   return [seed = random()](const Spot& spot) {
     auto* compute = spot.kind<Compute>();
-    if (compute == nullptr || !std::holds_alternative<op::SquaredNorm>(compute->op)) return false;
-    auto& here = std::get<op::SquaredNorm>(compute->op);
+    if (compute == nullptr || !compute->op.is<op::SquaredNorm>()) return false;
+    auto& here = compute->op.get<op::SquaredNorm>();
     const Slice again = compute->slices[seed % static_cast<std::uint64_t>(here.tensors)];
     compute->slices.insert(compute->slices.begin(), again);
     ++here.tensors;
@@ -152,7 +152,7 @@ bool change_update_list(const Spot& spot, Function&& function) {
   if (compute == nullptr) return false;
   bool is_changed = false;
   op::for_each_optimizer([&]<class Row>() {
-    if (auto* list = std::get_if<op::UpdateList<Row>>(&compute->op))
+    if (auto* list = compute->op.get_if<op::UpdateList<Row>>())
       is_changed = function(*compute, *list);
   });
   return is_changed;

@@ -66,7 +66,7 @@ std::optional<Site> pick_kind(std::vector<Bundle>& job, std::mt19937& random, Su
 template <class Row, class Suits>
 std::optional<Site> pick_op(std::vector<Bundle>& job, std::mt19937& random, Suits&& suits) {
   return pick_kind<Compute>(job, random, [&](const Program& program, const Compute& compute) {
-    const auto* row = std::get_if<Row>(&compute.op);
+    const auto* row = compute.op.get_if<Row>();
     return row != nullptr && suits(program, compute, *row);
   });
 }

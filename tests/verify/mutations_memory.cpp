@@ -163,7 +163,7 @@ std::vector<std::size_t> own_operands(const op::AdamWList& all, std::int64_t ind
 
 /// Takes tensor number `index` out of a list of updates.
 void drop_tensor(Compute& compute, std::int64_t index) {
-  auto& all = std::get<op::AdamWList>(compute.op);
+  auto& all = compute.op.get<op::AdamWList>();
   const std::vector<std::size_t> own = own_operands(all, index);
   for (auto operand = own.rbegin(); operand != own.rend(); ++operand)
     compute.slices.erase(compute.slices.begin() + static_cast<std::ptrdiff_t>(*operand));
@@ -173,14 +173,14 @@ void drop_tensor(Compute& compute, std::int64_t index) {
 
 /// Lets tensor number `index` of a list of updates be another one once more.
 void repeat_tensor(Compute& compute, std::int64_t index, std::int64_t other) {
-  const auto& all = std::get<op::AdamWList>(compute.op);
+  const auto& all = compute.op.get<op::AdamWList>();
   const std::vector<std::size_t> to = own_operands(all, index), from = own_operands(all, other);
   for (std::size_t i = 0; i < to.size(); ++i) compute.slices[to[i]] = compute.slices[from[i]];
 }
 
 /// True if a list of updates has that tensor: other faults may have left another list there.
 bool has_tensor(Job& job, const Site& site, std::int64_t index) {
-  return index < std::get<op::AdamWList>(kind_at<Compute>(job, site).op).tensors;
+  return index < kind_at<Compute>(job, site).op.get<op::AdamWList>().tensors;
 }
 
 void add_lists_of_updates(std::vector<Mutation>& list) {
@@ -190,7 +190,7 @@ void add_lists_of_updates(std::vector<Mutation>& list) {
     });
   };
   const auto index_of = [](Job& job, const Site& site, std::mt19937& random) {
-    const auto& all = std::get<op::AdamWList>(kind_at<Compute>(job, site).op);
+    const auto& all = kind_at<Compute>(job, site).op.get<op::AdamWList>();
     return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(all.tensors));
   };
   list.push_back({"a tensor left out of an update of many",
@@ -214,7 +214,7 @@ void add_lists_of_updates(std::vector<Mutation>& list) {
                     const std::int64_t index = index_of(job, *site, random);
                     return on_all(job, site, [&](const Site& each) {
                       if (!has_tensor(job, each, index)) return;
-                      const auto& all = std::get<op::AdamWList>(kind_at<Compute>(job, each).op);
+                      const auto& all = kind_at<Compute>(job, each).op.get<op::AdamWList>();
                       repeat_tensor(kind_at<Compute>(job, each), index, (index + 1) % all.tensors);
                     });
                   }});
@@ -226,7 +226,7 @@ void add_lists_of_updates(std::vector<Mutation>& list) {
                     if (!site) return std::nullopt;
                     auto& compute = kind_at<Compute>(job, *site);
                     const Program& program = program_at(job, *site);
-                    const auto& all = std::get<op::AdamWList>(compute.op);
+                    const auto& all = compute.op.get<op::AdamWList>();
                     const auto shape_of = [&](std::int64_t i) {
                       return program.local_shape(compute.slices[all.operands_of(i)[0]].buffer);
                     };

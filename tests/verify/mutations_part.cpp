@@ -19,7 +19,7 @@ Mutation attribute(std::string kind, std::function<bool(const Program&, const Ro
                 });
             if (!site) return std::nullopt;
             const Seeded result = seeded(job, *site, true);
-            change(std::get<Row>(kind_at<Compute>(job, *site).op));
+            change(kind_at<Compute>(job, *site).op.template get<Row>());
             return result;
           }};
 }
@@ -80,7 +80,7 @@ void add_attributes(std::vector<Mutation>& list) {
                     if (!site) return std::nullopt;
                     const Seeded result = seeded(job, *site, false);
                     for (const Site& each : siblings(job, *site))
-                      std::get<op::LayerNormApply>(kind_at<Compute>(job, each).op).width *= 2;
+                      kind_at<Compute>(job, each).op.get<op::LayerNormApply>().width *= 2;
                     return result;
                   }});
 }

@@ -39,7 +39,7 @@ Compute without_copies(const Program& program, Compute update) {
   std::vector<Rounding> list = roundings(program, update);
   for (auto each = list.rbegin(); each != list.rend(); ++each)
     update.slices.erase(update.slices.begin() + static_cast<std::ptrdiff_t>(each->copy));
-  std::visit(
+  op::visit_row(
       [](auto& row) {
         if constexpr (requires { row.rounds; }) row.rounds = false;
       },

@@ -163,7 +163,7 @@ TEST(VerifySum, a_count_that_lacks_an_update_is_a_fault) {
   const std::size_t second = find_instruction(program, "adamw", 1);
   const Buffer& first =
       program.buffer(compute_at(program, find_instruction(program, "adamw")).slices[5].buffer);
-  std::get<op::AdamW>(compute_at(program, second).op).accumulate = false;
+  compute_at(program, second).op.get<op::AdamW>().accumulate = false;
   expect_sum_fault(program, find_instruction(program, "count_non_finite"),
                    format("the sum over all updates has the update of {} not at all", first.name));
 }

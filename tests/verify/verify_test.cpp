@@ -57,7 +57,7 @@ TEST(Verify, a_zeroed_accumulator_takes_partial_sums) {
   b.all_reduce("z", "sum");
   Program program = b.finish();
   EXPECT_EQ(all(verify(program)), "");
-  std::get<op::Fill>(std::get<Compute>(program.instructions[1].what).op).value = 1;
+  std::get<Compute>(program.instructions[1].what).op.get<op::Fill>().value = 1;
   EXPECT_EQ(verify(program).front().rule, "state");
 }
 

@@ -429,22 +429,20 @@ std::int64_t bytes_for(const op::AttentionGradient& op, const Problem& problem) 
 }  // namespace
 
 bool computes(const op::Op& op, DType dtype) {
-  const bool is_attention = std::holds_alternative<op::Attention>(op) ||
-                            std::holds_alternative<op::AttentionGradient>(op);
+  const bool is_attention = op.is<op::Attention>() || op.is<op::AttentionGradient>();
   return is_attention && dtype == DType::bf16 && onednn::has_bf16();
 }
 
 Run prepare(const Problem& problem) {
   require(computes(problem.op, problem.dtype), "products compute attention in bf16 alone");
-  if (const auto* forward = std::get_if<op::Attention>(&problem.op))
+  if (const auto* forward = problem.op.get_if<op::Attention>())
     return prepare_row(*forward, problem);
-  return prepare_row(std::get<op::AttentionGradient>(problem.op), problem);
+  return prepare_row(problem.op.get<op::AttentionGradient>(), problem);
 }
 
 std::int64_t workspace_bytes(const Problem& problem) {
-  if (const auto* forward = std::get_if<op::Attention>(&problem.op))
-    return bytes_for(*forward, problem);
-  return bytes_for(std::get<op::AttentionGradient>(problem.op), problem);
+  if (const auto* forward = problem.op.get_if<op::Attention>()) return bytes_for(*forward, problem);
+  return bytes_for(problem.op.get<op::AttentionGradient>(), problem);
 }
 
 }  // namespace fourfold::kernels::cpu::attention_products

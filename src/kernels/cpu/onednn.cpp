@@ -379,7 +379,7 @@ std::int64_t bytes_for(const Row& op, const Problem& problem) {
 
 bool computes(const op::Op& op, DType dtype) {
   const bool has_type = dtype == DType::f32 || (dtype == DType::bf16 && has_bf16());
-  return has_type && std::visit(
+  return has_type && op::visit_row(
                          [](const auto& row) {
                            return requires(const Problem& problem) { prepare_row(row, problem); };
                          },
@@ -405,7 +405,7 @@ Run prepare_sgemm(const op::Contract& op, const Problem& problem) {
 
 Run prepare(const Problem& problem) {
   require(computes(problem.op, problem.dtype), "oneDNN is used for products in f32 and bf16");
-  return std::visit(
+  return op::visit_row(
       [&](const auto& row) -> Run {
         if constexpr (requires { prepare_row(row, problem); }) return prepare_row(row, problem);
         return {};
@@ -414,7 +414,7 @@ Run prepare(const Problem& problem) {
 }
 
 std::int64_t workspace_bytes(const Problem& problem) {
-  return std::visit(
+  return op::visit_row(
       [&](const auto& row) -> std::int64_t {
         if constexpr (requires { bytes_for(row, problem); }) return bytes_for(row, problem);
         return 0;

@@ -46,7 +46,7 @@ std::vector<std::string> sets_of_compiler() {
 }  // namespace
 
 Run prepare_vector(const Problem& problem) {
-  return std::visit(
+  return op::visit_row(
       [&]<class Row>(const Row& row) {
         if (!is_widened<Row> || problem.dtype != DType::bf16) return prepare_row(row, problem);
         const Problem wide = in_float(problem);
@@ -56,7 +56,7 @@ Run prepare_vector(const Problem& problem) {
 }
 
 std::int64_t vector_workspace_bytes(const Problem& problem) {
-  return std::visit(
+  return op::visit_row(
       [&]<class Row>(const Row& row) {
         if (!is_widened<Row> || problem.dtype != DType::bf16) return workspace_bytes(row, problem);
         return widened_bytes(problem, workspace_bytes(row, in_float(problem)));

@@ -47,7 +47,7 @@ Run prepare(std::string_view implementation, const Problem& problem) {
     const Problem wide = in_float(problem);
     return widened(problem, prepare(implementation, wide), workspace_bytes(implementation, wide));
   }
-  const auto* contract = std::get_if<op::Contract>(&problem.op);
+  const auto* contract = problem.op.get_if<op::Contract>();
   if (contract != nullptr && implementation == openblas::implementation)
     return openblas::prepare(*contract, problem);
   if (contract != nullptr && implementation == "onednn_sgemm" && problem.dtype == DType::f32)

@@ -175,8 +175,7 @@ std::vector<std::string> implementations(const std::string& row, DType dtype) {
 }
 
 std::vector<std::string> implementations(const Problem& problem) {
-  if (std::holds_alternative<op::Contract>(problem.op))
-    return contract_implementations(problem.dtype);
+  if (problem.op.is<op::Contract>()) return contract_implementations(problem.dtype);
   if (attention_products::computes(problem.op, problem.dtype)) return {"onednn", "vector"};
   if (winograd::computes(problem.op, problem.shapes, problem.dtype))
     return {"winograd", "onednn", "vector"};

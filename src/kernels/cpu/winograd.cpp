@@ -462,7 +462,7 @@ std::int64_t bytes_for(const op::ConvolutionWeightGradient&, const ConvolutionSi
 /// visit(row, its sizes) for a convolution or a gradient of one; `otherwise` of any other row.
 template <class Result, class Visit>
 Result for_convolution(const op::Op& op, op::Shapes all, Result otherwise, Visit visit) {
-  return std::visit(
+  return op::visit_row(
       [&]<class Row>(const Row& row) -> Result {
         if constexpr (requires { convolution_sizes(row, all); })
           return visit(row, convolution_sizes(row, all));

@@ -119,7 +119,7 @@ cudaDataType_t type_of(DType dtype) {
 }
 
 Product make_product(const Problem& problem, Precision precision, Epilogue epilogue) {
-  const auto& op = std::get<op::Contract>(problem.op);
+  const auto& op = problem.op.get<op::Contract>();
   const ContractSizes sizes = contract_sizes(op, problem.shapes);
   const cudaDataType_t type = type_of(problem.dtype);
   const DType out = op::element_dtype(op.operands()[2].element, problem.dtype);

@@ -114,10 +114,10 @@ class Library {
   Built find(const Problem& problem, Order order) {
     const std::lock_guard lock(mutex_);
     if (handle() == nullptr) return {};
-    const auto* forward = std::get_if<op::Attention>(&problem.op);
+    const auto* forward = problem.op.get_if<op::Attention>();
     const bool is_forward = forward != nullptr;
     const bool is_causal =
-        is_forward ? forward->causal : std::get<op::AttentionGradient>(problem.op).causal;
+        is_forward ? forward->causal : problem.op.get<op::AttentionGradient>().causal;
     const AttentionFormat form(problem.shapes[0]);
     Builder builder(form, is_causal);
     const auto [place, is_new] = built_.try_emplace(
@@ -169,7 +169,7 @@ class Call {
  public:
   Call(const Problem& problem, std::shared_ptr<Graph> graph)
       : form_(problem.shapes[0]),
-        is_forward_(std::holds_alternative<op::Attention>(problem.op)),
+        is_forward_(problem.op.is<op::Attention>()),
         graph_(std::move(graph)) {}
 
   void operator()(Tensors operands, Workspace workspace, Stream stream) const {

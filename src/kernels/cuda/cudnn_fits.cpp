@@ -38,9 +38,9 @@ std::optional<Order> order_of(std::string_view implementation) {
 }
 
 bool attention_fits(const Problem& problem, Order order) {
-  if (const auto* forward = std::get_if<op::Attention>(&problem.op))
+  if (const auto* forward = problem.op.get_if<op::Attention>())
     return order == Order::fixed && fits(*forward, problem);
-  const auto* gradient = std::get_if<op::AttentionGradient>(&problem.op);
+  const auto* gradient = problem.op.get_if<op::AttentionGradient>();
   return gradient != nullptr && fits(*gradient, problem) && leaves_workspace_aligned(problem);
 }
 

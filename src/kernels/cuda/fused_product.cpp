@@ -127,7 +127,7 @@ struct Prepared {
 }  // namespace
 
 ProductPlan plan_with_epilogue(const Problem& problem) {
-  const auto* chain = std::get_if<op::Fused>(&problem.op);
+  const auto* chain = problem.op.get_if<op::Fused>();
   const auto plan = chain == nullptr ? std::nullopt : epilogue_of(*chain, problem);
   return plan ? *plan : plan_without_epilogue(problem);
 }

@@ -25,7 +25,7 @@ struct Core {
 };
 
 std::optional<Core> core_of(const op::Op& op, op::Shapes shapes) {
-  const auto* chain = std::get_if<op::Fused>(&op);
+  const auto* chain = op.get_if<op::Fused>();
   if (chain == nullptr) {
     if (!is_convolution(op)) return std::nullopt;
     return Core{op, {shapes.begin(), shapes.end()}};
@@ -60,13 +60,13 @@ Task task_of(const Problem& problem, ConvolutionInput input) {
   task.form.in = task.form.out = problem.dtype;
   task.form.adds_bias = task.core.bias.has_value();
   const op::Shapes shapes = task.core.shapes;
-  if (const auto* forward = std::get_if<op::Convolution>(&task.core.op)) {
+  if (const auto* forward = task.core.op.get_if<op::Convolution>()) {
     task.form.sizes = convolution_sizes(*forward, shapes);
-  } else if (const auto* gradient = std::get_if<op::ConvolutionGradient>(&task.core.op)) {
+  } else if (const auto* gradient = task.core.op.get_if<op::ConvolutionGradient>()) {
     task.form.kind = Kind::x_gradient;
     task.form.sizes = convolution_sizes(*gradient, shapes);
   } else {
-    const auto& weight = std::get<op::ConvolutionWeightGradient>(task.core.op);
+    const auto& weight = task.core.op.get<op::ConvolutionWeightGradient>();
     task.form.kind = Kind::weight_gradient;
     task.form.sizes = convolution_sizes(weight, shapes);
     task.accumulates = weight.accumulate;
@@ -169,7 +169,7 @@ struct Prepared {
       for (std::size_t i = 0; i < 2; ++i)
         widen[i] = prepare_own(elementwise(op::Widen{}, problem.dtype, shapes[i], 2));
     if (task.accumulates)
-      add = adding(shapes[2], std::get<op::ConvolutionWeightGradient>(task.core.op).unrounded
+      add = adding(shapes[2], task.core.op.get<op::ConvolutionWeightGradient>().unrounded
                                   ? DType::f32
                                   : problem.dtype);
     if (!task.core.bias || adds_bias) return;
@@ -205,11 +205,10 @@ struct Prepared {
 }  // namespace
 
 bool is_convolution(const op::Op& op) {
-  if (const auto* chain = std::get_if<op::Fused>(&op))
+  if (const auto* chain = op.get_if<op::Fused>())
     return chain->chain_name() == "convolution+add_bias";
-  return std::holds_alternative<op::Convolution>(op) ||
-         std::holds_alternative<op::ConvolutionGradient>(op) ||
-         std::holds_alternative<op::ConvolutionWeightGradient>(op);
+  return op.is<op::Convolution>() || op.is<op::ConvolutionGradient>() ||
+         op.is<op::ConvolutionWeightGradient>();
 }
 
 bool has_convolution(const Problem& problem, ConvolutionInput input, const FindConvolution& find) {
@@ -251,7 +250,7 @@ std::optional<ConvolutionProduct> product_of_convolution(const Problem& problem)
   } else if (task.form.kind == Kind::x_gradient) {
     shapes = {y, weight, x};
   } else {
-    const auto& gradient = std::get<op::ConvolutionWeightGradient>(core.op);
+    const auto& gradient = core.op.get<op::ConvolutionWeightGradient>();
     contract.transpose_a = true;
     contract.accumulate = gradient.accumulate;
     contract.unrounded = gradient.unrounded;
@@ -263,7 +262,7 @@ std::optional<ConvolutionProduct> product_of_convolution(const Problem& problem)
     shapes.insert(shapes.begin() + 2, problem.shapes[*core.bias]);
     product.operands.insert(product.operands.begin() + 2, *core.bias);
     product.problem.op =
-        std::get<op::Fused>(op::Fused::of({{contract, {0, 1, 3}}, {op::AddBias{}, {3, 2, 3}}}));
+        op::Fused::of({{contract, {0, 1, 3}}, {op::AddBias{}, {3, 2, 3}}}).get<op::Fused>();
   }
   return product;
 }

@@ -19,7 +19,7 @@ std::optional<GeluGradients> gelu_gradients(const op::Fused& chain) {
                        .y_grad = gelu.operands[1],
                        .x_grad = gelu.operands[2],
                        .bias_grad = sums.operands[1],
-                       .accumulate = std::get<op::BiasGradient>(sums.op).accumulate};
+                       .accumulate = sums.op.get<op::BiasGradient>().accumulate};
 }
 
 /// A product or convolution whose bias is added as it is stored.
@@ -37,7 +37,7 @@ std::optional<BiasedProduct> biased_product(const op::Fused& chain, const Proble
   for (const std::size_t operand : own) alone.shapes.push_back(problem.shapes[operand]);
   std::int64_t columns = alone.shapes[2].back();
   if (is_contract) {
-    const auto& row = std::get<op::Contract>(alone.op);
+    const auto& row = alone.op.get<op::Contract>();
     const op::ProductSizes sizes = op::product_sizes(row, alone.shapes);
     if (row.accumulate || row.unrounded || sizes.count > 1) return std::nullopt;
     columns = sizes.n;
@@ -47,9 +47,9 @@ std::optional<BiasedProduct> biased_product(const op::Fused& chain, const Proble
 }
 
 Enqueue prepare_chain(const BiasedProduct& chain) {
-  if (const auto* contract = std::get_if<op::Contract>(&chain.alone.op))
+  if (const auto* contract = chain.alone.op.get_if<op::Contract>())
     return prepare_with_bias(*contract, chain.alone, chain.places);
-  return prepare_with_bias(std::get<op::Convolution>(chain.alone.op), chain.alone, chain.places);
+  return prepare_with_bias(chain.alone.op.get<op::Convolution>(), chain.alone, chain.places);
 }
 
 /// visit(chain) for a chain around a group norm, and what that gives.

@@ -23,8 +23,8 @@ std::int64_t aligned(std::int64_t bytes) {
 /// Kernels that wait for their stream cannot be captured.
 bool waits_on_host(const program::Instruction& instruction) {
   const auto* compute = std::get_if<program::Compute>(&instruction.what);
-  return compute != nullptr && (std::holds_alternative<op::InitNormal>(compute->op) ||
-                                std::holds_alternative<op::InitUniform>(compute->op));
+  return compute != nullptr &&
+         (compute->op.is<op::InitNormal>() || compute->op.is<op::InitUniform>());
 }
 
 /// 2 where the tensors of a row lie elsewhere in a step of the other parity, else 1.

@@ -13,7 +13,7 @@ namespace fourfold::numerics {
 inline std::vector<Case> all_convolutions() {
   std::vector<Case> cases = convolution_cases();
   for (const Case& sample : convolution_cases())
-    if (const auto* forward = std::get_if<op::Convolution>(&sample.op)) {
+    if (const auto* forward = sample.op.get_if<op::Convolution>()) {
       const std::int64_t outputs = sample.reads[1].shape[0];
       cases.push_back({sample.name + " with a bias",
                        op::chain_of({{*forward, {0, 1, 3}}, {op::AddBias{}, {3, 2, 3}}}),

@@ -100,7 +100,7 @@ TEST(CudaEmulatedConvolutions, widened_give_f32_of_bf16_by_a_library_that_has_on
   const Kernels library = by_library(ConvolutionInput::widened, find);
   int widened = 0;
   for (const Case& sample : all_convolutions()) {
-    const auto* gradient = std::get_if<op::ConvolutionWeightGradient>(&sample.op);
+    const auto* gradient = sample.op.get_if<op::ConvolutionWeightGradient>();
     const bool sums = gradient != nullptr && (gradient->unrounded || gradient->accumulate);
     const auto has = [&](DType dtype, ConvolutionInput input) {
       return kernels::cuda::has_convolution(problem_of(sample, dtype), input, find);
@@ -266,7 +266,7 @@ TEST(CudaEmulatedConvolutions, by_the_names_of_a_program_are_within_the_bound) {
       const Problem problem = problem_of(sample, dtype);
       const std::string name =
           kernels::cuda::implementations(problem, FloatProducts::full, AttentionBy::cudnn)[0];
-      const auto* gradient = std::get_if<op::ConvolutionWeightGradient>(&sample.op);
+      const auto* gradient = sample.op.get_if<op::ConvolutionWeightGradient>();
       const bool is_widened = dtype == DType::bf16 && gradient != nullptr && gradient->unrounded;
       EXPECT_EQ(name, is_widened ? "cudnn_widened" : "cudnn") << sample.name;
       expect_sound(sample, dtype, name, by_name(name));

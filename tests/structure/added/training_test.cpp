@@ -154,7 +154,7 @@ TEST(AddedOps, are_verified_to_count_the_channels_of_all_ranks) {
     for (program::Program& program : bundle.programs)
       for (program::Instruction& instruction : program.instructions)
         if (auto* compute = std::get_if<program::Compute>(&instruction.what))
-          if (auto* norm = std::get_if<op::SquareNormApply>(&compute->op)) norm->width /= 2;
+          if (auto* norm = compute->op.get_if<op::SquareNormApply>()) norm->width /= 2;
   };
   const auto faults = faults_of(compiled(setup), count_local_channels);
   EXPECT_TRUE(std::any_of(faults.begin(), faults.end(), [](const verify::Fault& fault) {

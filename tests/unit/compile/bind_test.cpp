@@ -135,7 +135,7 @@ TEST(Bind, samples_are_numbered_over_data_and_z_and_heads_over_x_and_y) {
     std::size_t cores = 0;
     for (const program::Instruction& i : train.instructions) {
       const auto* compute = std::get_if<program::Compute>(&i.what);
-      const auto* core = compute == nullptr ? nullptr : std::get_if<op::Attention>(&compute->op);
+      const auto* core = compute == nullptr ? nullptr : compute->op.get_if<op::Attention>();
       if (core == nullptr) continue;
       ++cores;
       EXPECT_EQ(core->first_head, 4 * at.x + 2 * at.y) << rank;
@@ -153,17 +153,17 @@ TEST(Bind, rows_of_a_padded_vocabulary_are_numbered_over_x_and_y_and_padding_is_
     for (const program::Instruction& i : compiled[rank].at(op::ProgramKind::train).instructions) {
       const auto* compute = std::get_if<program::Compute>(&i.what);
       if (compute == nullptr) continue;
-      if (const auto* row = std::get_if<op::Embedding>(&compute->op)) {
+      if (const auto* row = compute->op.get_if<op::Embedding>()) {
         EXPECT_EQ(row->first_row, first);
       }
-      if (const auto* row = std::get_if<op::EmbeddingGradient>(&compute->op)) {
+      if (const auto* row = compute->op.get_if<op::EmbeddingGradient>()) {
         EXPECT_EQ(row->first_row, first);
       }
-      if (const auto* row = std::get_if<op::LogitMax>(&compute->op)) {
+      if (const auto* row = compute->op.get_if<op::LogitMax>()) {
         EXPECT_EQ(row->first_column, first);
         EXPECT_EQ(row->columns, 37);
       }
-      if (const auto* row = std::get_if<op::CrossEntropyGradient>(&compute->op)) {
+      if (const auto* row = compute->op.get_if<op::CrossEntropyGradient>()) {
         EXPECT_EQ(row->first_column, first);
         EXPECT_EQ(row->columns, 37);
       }
@@ -179,7 +179,7 @@ TEST(Bind, the_ranks_together_start_every_element_of_a_weight_equally_often) {
     const Program& init = bundle.at(op::ProgramKind::init);
     for (const program::Instruction& i : init.instructions) {
       const auto* compute = std::get_if<program::Compute>(&i.what);
-      const auto* row = compute == nullptr ? nullptr : std::get_if<op::InitNormal>(&compute->op);
+      const auto* row = compute == nullptr ? nullptr : compute->op.get_if<op::InitNormal>();
       if (row == nullptr) continue;
       const program::Buffer& tensor = init.buffer(compute->slices[1].buffer);
       ASSERT_EQ(row->part.global, tensor.global) << "every weight is cut on this grid";
@@ -221,7 +221,7 @@ TEST(Bind, an_update_of_sharded_states_begins_at_the_rows_of_the_rank) {
       const std::int64_t part = 4 * 64 * 4;  // bytes
       const std::int64_t begin = place_of(rank).data * part;
       if (const auto* compute = std::get_if<program::Compute>(&i.what)) {
-        if (!std::holds_alternative<op::AdamW>(compute->op) || !is_up(compute->slices[5])) continue;
+        if (!compute->op.is<op::AdamW>() || !is_up(compute->slices[5])) continue;
         ++updates;
         EXPECT_EQ(compute->slices[5].offset_bytes, begin) << rank;
         EXPECT_EQ(compute->slices[5].bytes(), part);

@@ -25,7 +25,7 @@ using program::Program;
 machine::Target target_of(int compute_streams) {
   machine::Target target = test_target();
   target.workspace_bytes = [](const std::string&, const op::Op& op, op::Shapes all, DType) {
-    return std::holds_alternative<op::Contract>(op) ? all[2].elements() * 4 : std::int64_t{0};
+    return op.is<op::Contract>() ? all[2].elements() * 4 : std::int64_t{0};
   };
   target.compute_streams = compute_streams;
   return target;
@@ -98,7 +98,7 @@ TEST(BranchGradients, the_backward_pass_waits_for_no_gradient_of_a_weight) {
       std::size_t products = 0;
       for (const program::Instruction& instruction : train.instructions) {
         const auto* compute = std::get_if<program::Compute>(&instruction.what);
-        if (compute == nullptr || !std::holds_alternative<op::Contract>(compute->op)) continue;
+        if (compute == nullptr || !compute->op.is<op::Contract>()) continue;
         const bool makes_gradient =
             train.buffer(compute->slices.back().buffer).role == program::BufferRole::gradient;
         EXPECT_EQ(instruction.stream.index() == gradients, makes_gradient);

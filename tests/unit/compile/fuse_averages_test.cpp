@@ -55,7 +55,7 @@ TEST(FuseAverages, one_instruction_moves_all_averages_as_many_would) {
                   after = bundle_for(setup, fusing_target()).at(op::ProgramKind::train);
     EXPECT_GT(averages_of(before).size(), 50U);
     ASSERT_EQ(averages_of(after).size(), 1U);
-    EXPECT_EQ(std::get<op::MovingAverageList>(averages_of(after)[0].op).tensors,
+    EXPECT_EQ(averages_of(after)[0].op.get<op::MovingAverageList>().tensors,
               static_cast<std::int64_t>(averages_of(before).size()));
     EXPECT_EQ(meaning_of(after), meaning_of(before));
   }
@@ -77,7 +77,7 @@ TEST(FuseAverages, nothing_moves_past_what_touches_the_same_memory) {
   const Program fused = fuse_averages(program, fusing_target());
   const std::vector<Compute> averages = averages_of(fused);
   ASSERT_EQ(averages.size(), 2U);
-  EXPECT_EQ(std::get<op::MovingAverageList>(averages[0].op).tensors, 5);
+  EXPECT_EQ(averages[0].op.get<op::MovingAverageList>().tensors, 5);
   EXPECT_EQ(meaning_of(fused), meaning);
 }
 

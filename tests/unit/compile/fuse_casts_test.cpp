@@ -64,7 +64,7 @@ TEST(FuseCasts, one_instruction_rounds_all_weights_as_many_would) {
       const Program &before = one_by_one.at(kind), &after = together.at(kind);
       EXPECT_GT(casts_of(before).size(), 20U) << name;
       ASSERT_EQ(casts_of(after).size(), 1U) << name;
-      EXPECT_EQ(std::get<op::CastList>(casts_of(after)[0].op).tensors,
+      EXPECT_EQ(casts_of(after)[0].op.get<op::CastList>().tensors,
                 static_cast<std::int64_t>(casts_of(before).size()));
       EXPECT_EQ(meaning_of(after), meaning_of(before)) << name;
       EXPECT_EQ(after.tasks.size(), before.tasks.size());
@@ -89,7 +89,7 @@ TEST(FuseCasts, nothing_moves_past_what_touches_the_same_memory) {
   const Program fused = fuse_casts(program, fusing_target());
   const std::vector<Compute> casts = casts_of(fused);
   ASSERT_EQ(casts.size(), 2U);
-  EXPECT_EQ(std::get<op::CastList>(casts[0].op).tensors, 5);
+  EXPECT_EQ(casts[0].op.get<op::CastList>().tensors, 5);
   EXPECT_EQ(meaning_of(fused), meaning);
 }
 

@@ -218,7 +218,7 @@ TEST(FuseNeighboursOfProducts, later_micro_batches_add_to_the_gradient_of_the_bi
     if (const auto* compute = std::get_if<Compute>(&instruction.what))
       if (op::name(compute->op) == "contract+gelu_gradient&bias_gradient") {
         const std::vector<op::Piece> pieces = op::pieces(compute->op);
-        const auto& sums = std::get<op::BiasGradient>(pieces.back().op);
+        const auto& sums = pieces.back().op.get<op::BiasGradient>();
         EXPECT_EQ(sums.summed_dims, 2);
         ++(sums.accumulate ? adds : overwrites);
       }
@@ -248,7 +248,7 @@ TEST(FuseNeighboursOfProducts, a_product_that_somebody_else_reads_stays_apart) {
   const int before = count(program, "contract+add_bias");
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     const auto* bias = std::get_if<Compute>(&program.instructions[i].what);
-    if (bias == nullptr || !std::holds_alternative<op::AddBias>(bias->op)) continue;
+    if (bias == nullptr || !bias->op.is<op::AddBias>()) continue;
     const Compute look{op::SquaredNorm{},
                        DType::f32,
                        {bias->slices[0], program.whole(*program.find_buffer("updates"))},

@@ -93,9 +93,9 @@ TEST(FuseNormValues, the_gradient_of_y_is_made_for_both_readers_where_no_dropout
       const Slice y_grad = at(after, place).slices[2];
       if (!after.buffer(y_grad.buffer).name.ends_with("/repeated")) continue;
       ++repeated;
-      ASSERT_TRUE(std::holds_alternative<op::SiluGradient>(at(after, place - 1).op));
+      ASSERT_TRUE(at(after, place - 1).op.is<op::SiluGradient>());
       EXPECT_EQ(at(after, place - 1).slices[2], y_grad);
-      ASSERT_TRUE(std::holds_alternative<op::GroupNormApply>(at(after, place - 2).op));
+      ASSERT_TRUE(at(after, place - 2).op.is<op::GroupNormApply>());
       EXPECT_EQ(at(after, place - 2).slices[4], at(after, place - 1).slices[0]);
     }
     EXPECT_EQ(repeated, added);

@@ -59,7 +59,7 @@ template <class Visit>
 void for_each_chain(const Program& program, const Visit& visit) {
   for (const program::Instruction& instruction : program.instructions)
     if (const auto* compute = std::get_if<Compute>(&instruction.what); compute != nullptr)
-      if (const auto* chain = std::get_if<op::Fused>(&compute->op))
+      if (const auto* chain = compute->op.get_if<op::Fused>())
         visit(*chain, program.operand_shapes(*compute));
 }
 
@@ -109,8 +109,7 @@ TEST(FuseNorms, every_row_of_a_norm_is_in_a_chain_that_kernels_know) {
            {"silu_gradient", "group_norm_weight_gradient", "group_norm_moments_gradient",
             "group_norm_apply_gradient", "scale_shift_gradient"})
         for (const Compute& compute : computes_named(after, alone))
-          EXPECT_TRUE(std::holds_alternative<op::Fused>(compute.op) || alone == "silu_gradient")
-              << alone;
+          EXPECT_TRUE(compute.op.is<op::Fused>() || alone == "silu_gradient") << alone;
     }
 }
 
@@ -153,7 +152,7 @@ TEST(FuseNorms, a_value_between_pieces_must_not_be_read_by_others) {
     if (program.kind != op::ProgramKind::train) continue;
     for (program::Instruction& instruction : program.instructions) {
       auto* compute = std::get_if<Compute>(&instruction.what);
-      const auto* chain = compute == nullptr ? nullptr : std::get_if<op::Fused>(&compute->op);
+      const auto* chain = compute == nullptr ? nullptr : compute->op.get_if<op::Fused>();
       if (chain == nullptr || chain->between() == 0) continue;
       // A later instruction reads what lies there; nobody has written it since.
       const program::Slice between = compute->slices.back();

@@ -32,7 +32,7 @@ program::Program train_program(const plan::Grid& grid, const machine::Target& ta
 
 bool is_sum(const program::Instruction& instruction) {
   const auto* compute = std::get_if<program::Compute>(&instruction.what);
-  return compute != nullptr && std::holds_alternative<op::SquaredNorm>(compute->op);
+  return compute != nullptr && compute->op.is<op::SquaredNorm>();
 }
 
 std::size_t count_sums(const program::Program& program) {
@@ -103,7 +103,7 @@ TEST(FuseSums, nothing_is_added_behind_a_look_at_the_sum) {
   std::vector<std::int64_t> tensors;
   for (const program::Instruction& instruction : fused.instructions)
     if (const auto* compute = std::get_if<program::Compute>(&instruction.what))
-      if (const auto* norm = std::get_if<op::SquaredNorm>(&compute->op))
+      if (const auto* norm = compute->op.get_if<op::SquaredNorm>())
         tensors.push_back(norm->tensors);
   ASSERT_EQ(tensors.size(), 2U);
   EXPECT_EQ(tensors[0], 3);

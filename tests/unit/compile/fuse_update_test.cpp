@@ -82,7 +82,7 @@ TEST(FuseUpdate, the_verifier_finds_no_fault_in_what_is_fused) {
 TEST(FuseUpdate, tensors_with_decay_come_first) {
   const auto program = bundle_for(setup_of({}, false), fusing_target()).at(op::ProgramKind::train);
   const program::Compute update = updates_of(program).at(0);
-  const auto& all = std::get<op::AdamWList>(update.op);
+  const auto& all = update.op.get<op::AdamWList>();
   EXPECT_GT(all.decayed, 5);
   EXPECT_GT(all.tensors, all.decayed);
   for (std::int64_t i = 0; i < all.tensors; ++i) {
@@ -106,7 +106,7 @@ TEST(FuseUpdate, nothing_moves_past_what_touches_the_same_memory) {
   const program::Program fused = fuse_update(program, fusing_target());
   const auto updates = updates_of(fused);
   ASSERT_EQ(updates.size(), 2U);
-  EXPECT_EQ(std::get<op::AdamWList>(updates[0].op).tensors, 5);
+  EXPECT_EQ(updates[0].op.get<op::AdamWList>().tensors, 5);
   EXPECT_EQ(meaning_of(fused), meaning);
 }
 
@@ -115,7 +115,7 @@ TEST(FuseUpdate, other_settings_are_another_instruction) {
   std::size_t count = 0;
   for (program::Instruction& instruction : program.instructions)
     if (auto* compute = std::get_if<program::Compute>(&instruction.what))
-      if (auto* adamw = std::get_if<op::AdamW>(&compute->op); adamw != nullptr && ++count > 4)
+      if (auto* adamw = compute->op.get_if<op::AdamW>(); adamw != nullptr && ++count > 4)
         adamw->beta1 = 0.5;
   const std::set<std::string> meaning = meaning_of(program);
   const program::Program fused = fuse_update(program, fusing_target());

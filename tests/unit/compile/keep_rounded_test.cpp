@@ -171,7 +171,7 @@ TEST(KeepRounded, an_update_that_does_not_round_is_a_fault) {
               Compute& update = *rounding_updates(program_of(bundle, op::ProgramKind::train))[3];
               const std::size_t copy = *op::operand_of(update.op, op::State::rounded);
               update.slices.erase(update.slices.begin() + static_cast<std::ptrdiff_t>(copy));
-              std::get<op::AdamW>(update.op).rounds = false;
+              update.op.get<op::AdamW>().rounds = false;
               update.dtype = DType::f32;
             }),
             0U);

@@ -26,7 +26,7 @@ TEST(Lower, the_first_producer_of_a_sum_overwrites_and_all_others_add) {
       continue;
     for (const program::Slice& slice : compute->slices)
       if (train.buffer(slice.buffer).role == program::BufferRole::gradient &&
-          !std::holds_alternative<op::SquaredNorm>(compute->op))
+          !compute->op.is<op::SquaredNorm>())
         accumulates[slice.buffer.index()].push_back(compute->op !=
                                                     op::with_accumulate(compute->op, false));
   }

@@ -91,7 +91,7 @@ TEST(MixedPrecision, weights_are_rounded_once_in_a_step_whole_and_before_they_mo
       const auto* compute = std::get_if<Compute>(&instruction.what);
       if (compute == nullptr) continue;
       const auto kept = op::operand_of(compute->op, op::State::rounded);
-      if (!kept && !std::holds_alternative<op::Cast>(compute->op)) continue;
+      if (!kept && !compute->op.is<op::Cast>()) continue;
       const std::size_t weight =
           kept ? op::operand_of(compute->op, op::State::weight).value() : std::size_t{0};
       const program::Buffer &from = buffer_of(train, compute->slices[weight]),
@@ -123,7 +123,7 @@ TEST(MixedPrecision, weights_moments_and_all_sums_of_gradients_are_float32) {
     EXPECT_GT(kept, 0U);
     for (const program::Instruction& instruction : train.instructions) {
       const auto* compute = std::get_if<Compute>(&instruction.what);
-      if (compute == nullptr || !std::holds_alternative<op::AdamW>(compute->op)) continue;
+      if (compute == nullptr || !compute->op.is<op::AdamW>()) continue;
       const auto weight = op::operand_of(compute->op, op::State::weight);
       EXPECT_EQ(buffer_of(train, compute->slices[*weight]).dtype, DType::f32);
       EXPECT_EQ(buffer_of(train, compute->slices[0]).dtype, DType::f32) << "the gradient";
@@ -139,7 +139,7 @@ TEST(MixedPrecision, only_gradients_of_weights_are_left_unrounded) {
     const Program train = setup.train();
     for (const program::Instruction& instruction : train.instructions) {
       const auto* compute = std::get_if<Compute>(&instruction.what);
-      const auto* contract = compute == nullptr ? nullptr : std::get_if<op::Contract>(&compute->op);
+      const auto* contract = compute == nullptr ? nullptr : compute->op.get_if<op::Contract>();
       if (contract == nullptr) continue;
       const program::Buffer& out = buffer_of(train, compute->slices[2]);
       EXPECT_EQ(contract->unrounded, out.name.starts_with("gradient/")) << out.name;
@@ -228,7 +228,7 @@ TEST(MixedPrecision, products_of_a_wide_residual_stream_read_and_write_bf16) {
       const auto dtype_of = [&](std::size_t i) {
         return buffer_of(train, compute->slices[i]).dtype;
       };
-      if (const auto* contract = std::get_if<op::Contract>(&compute->op)) {
+      if (const auto* contract = compute->op.get_if<op::Contract>()) {
         ++products;
         EXPECT_EQ(dtype_of(0), DType::bf16);
         EXPECT_EQ(dtype_of(1), DType::bf16);

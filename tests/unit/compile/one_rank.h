@@ -28,7 +28,7 @@ inline machine::Target test_target() {
   machine::Target target{
       "cpu", 1, {{.op = "*", .dtype = std::nullopt, .implementation = "test"}}, {}};
   target.workspace_bytes = [](const std::string&, const op::Op& op, op::Shapes all, DType) {
-    return std::holds_alternative<op::Attention>(op) ? all[0].elements() * 4 : std::int64_t{0};
+    return op.is<op::Attention>() ? all[0].elements() * 4 : std::int64_t{0};
   };
   return target;
 }

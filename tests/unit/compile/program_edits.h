@@ -50,7 +50,7 @@ std::vector<std::size_t> places_of(const program::Program& program) {
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < program.instructions.size(); ++i)
     if (const auto* compute = std::get_if<program::Compute>(&program.instructions[i].what);
-        compute != nullptr && std::holds_alternative<Row>(compute->op))
+        compute != nullptr && compute->op.is<Row>())
       places.push_back(i);
   return places;
 }

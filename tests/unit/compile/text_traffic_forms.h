@@ -145,8 +145,7 @@ inline double flops_of_attention(const program::Program& program) {
   double flops = 0;
   for (const program::Instruction& i : program.instructions)
     if (const auto* compute = std::get_if<program::Compute>(&i.what))
-      if (std::holds_alternative<op::Attention>(compute->op) ||
-          std::holds_alternative<op::AttentionGradient>(compute->op))
+      if (compute->op.is<op::Attention>() || compute->op.is<op::AttentionGradient>())
         flops += op::flops(compute->op, program.operand_shapes(*compute));
   return flops;
 }

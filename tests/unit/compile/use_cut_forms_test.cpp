@@ -11,8 +11,8 @@ namespace {
 
 template <class Row>
 std::ptrdiff_t count(const graph::Graph& graph) {
-  return std::ranges::count_if(
-      graph.nodes, [](const graph::Node& node) { return std::holds_alternative<Row>(node.op); });
+  return std::ranges::count_if(graph.nodes,
+                               [](const graph::Node& node) { return node.op.is<Row>(); });
 }
 
 TEST(UseCutForms, a_graph_stays_as_it_is_where_no_ranks_share_a_factor_that_an_op_wants_whole) {

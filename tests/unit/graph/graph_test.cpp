@@ -220,7 +220,7 @@ TEST(Gpt, weight_decay_is_for_weights_and_not_for_biases_and_gains) {
                                    {.weight_decay = 0.3})
                           .at(op::ProgramKind::train);
   for (const Node& node : train.nodes)
-    if (const auto* adamw = std::get_if<op::AdamW>(&node.op)) {
+    if (const auto* adamw = node.op.get_if<op::AdamW>()) {
       const std::string& name = train.value(node.outputs[0]).name;
       EXPECT_EQ(adamw->weight_decay, name.ends_with(".weight") ? 0.3 : 0.0) << name;
     }
@@ -293,7 +293,7 @@ TEST(Unet, parts_of_a_sum_of_products_decay_as_the_whole_would) {
   const graph::Graph& train = graphs.at(op::ProgramKind::train);
   std::size_t decayed = 0;
   for (const graph::Node& node : train.nodes) {
-    const auto* update = std::get_if<op::AdamW>(&node.op);
+    const auto* update = node.op.get_if<op::AdamW>();
     if (update == nullptr) continue;
     const std::string& name = train.value(node.outputs[0]).name;
     EXPECT_EQ(update->weight_decay > 0, name.find(".weight") != std::string::npos) << name;
@@ -420,11 +420,11 @@ TEST(Gpt, gradients_of_attention_see_the_documents_that_attention_sees) {
   std::vector<ValueId> documents;
   std::size_t gradients = 0;
   for (const Node& node : train.nodes) {
-    if (const auto* attention = std::get_if<op::Attention>(&node.op)) {
+    if (const auto* attention = node.op.get_if<op::Attention>()) {
       EXPECT_TRUE(attention->documents);
       documents.push_back(node.reads.at(1));
     }
-    const auto* gradient = std::get_if<op::AttentionGradient>(&node.op);
+    const auto* gradient = node.op.get_if<op::AttentionGradient>();
     if (gradient == nullptr) continue;
     ++gradients;
     EXPECT_TRUE(gradient->documents);

@@ -36,10 +36,10 @@ TEST(ProveEqual, another_attribute_in_one_stage_is_refused_with_the_tensor) {
     for (program::Instruction& instruction : program.instructions) {
       auto* compute = std::get_if<program::Compute>(&instruction.what);
       if (compute == nullptr) continue;
-      if (auto* list = std::get_if<op::AdamWList>(&compute->op)) {
+      if (auto* list = compute->op.get_if<op::AdamWList>()) {
         list->beta1 = 0.5;
         is_changed = true;
-      } else if (auto* one = std::get_if<op::AdamW>(&compute->op)) {
+      } else if (auto* one = compute->op.get_if<op::AdamW>()) {
         one->beta1 = 0.5;
         is_changed = true;
       }

@@ -39,7 +39,7 @@ std::int64_t nominal_count(const program::Job& job) {
   const program::Program& train = job.classes[0].at(op::ProgramKind::train);
   for (const program::Instruction& instruction : train.instructions)
     if (const auto* compute = std::get_if<program::Compute>(&instruction.what))
-      if (const auto* control = std::get_if<op::UpdateControl>(&compute->op))
+      if (const auto* control = compute->op.get_if<op::UpdateControl>())
         return control->nominal_count;
   return 0;
 }

@@ -39,10 +39,10 @@ TEST(ProductTable, the_fastest_wins_and_the_preferred_one_where_both_are_alike) 
 TEST(ProductTable, has_a_line_for_each_row_layout_and_size_and_times_none_twice) {
   std::map<std::string, int> timed;
   kernels::Problem adding = product(2);
-  std::get<op::Contract>(adding.op).accumulate = true;
+  adding.op.get<op::Contract>().accumulate = true;
   const Choosing choosing{.implementations =
                               [](const kernels::Problem& problem) {
-                                return std::holds_alternative<op::Contract>(problem.op)
+                                return problem.op.is<op::Contract>()
                                            ? std::vector<std::string>{"own", "cublaslt",
                                                                       "cublaslt/1"}
                                            : std::vector<std::string>{"own"};
@@ -54,7 +54,7 @@ TEST(ProductTable, has_a_line_for_each_row_layout_and_size_and_times_none_twice)
                               },
                           .workspace_bytes =
                               [](const kernels::Problem& problem, const std::string& name) {
-                                const auto* contract = std::get_if<op::Contract>(&problem.op);
+                                const auto* contract = problem.op.get_if<op::Contract>();
                                 return name == "own" ? 0 : contract->accumulate ? 300 : 100;
                               }};
   const auto lines = table_lines({product(2),
@@ -89,11 +89,10 @@ TEST(ProductTable, takes_known_lines_with_more_scratch_and_begins_no_new_one_whe
           },
       .workspace_bytes =
           [](const kernels::Problem& problem, const std::string& name) {
-            return std::get<op::Contract>(problem.op).accumulate && name == "cublaslt/7" ? 300
-                                                                                         : 100;
+            return problem.op.get<op::Contract>().accumulate && name == "cublaslt/7" ? 300 : 100;
           }};
   kernels::Problem adding = product(2);
-  std::get<op::Contract>(adding.op).accumulate = true;
+  adding.op.get<op::Contract>().accumulate = true;
   auto known = table_lines({product(2)}, choosing);
   ASSERT_EQ(known.size(), 1U);
   known[0].implementation = "cublaslt/7";
@@ -147,7 +146,7 @@ TEST(ProductTable, has_a_line_without_sizes_for_attention_and_one_for_its_gradie
           [](const kernels::Problem&) { return std::vector<std::string>{"cudnn", "own"}; },
       .time =
           [](const kernels::Problem& problem, const std::string& name) {
-            const bool is_forward = std::holds_alternative<op::Attention>(problem.op);
+            const bool is_forward = problem.op.is<op::Attention>();
             return is_forward == (name == "own") ? 1. : 2.;
           },
       .workspace_bytes = [](const kernels::Problem&, const std::string&) { return 100; }};

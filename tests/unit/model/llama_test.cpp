@@ -44,8 +44,8 @@ TEST(Llama, model_flops_are_those_of_the_products_of_its_graph) {
     const graph::Graph train = train_graph(spec);
     double products = 0, attention = 0;
     for (const graph::Node& node : train.nodes) {
-      if (std::holds_alternative<op::Contract>(node.op)) products += flops_of(train, node);
-      if (std::holds_alternative<op::Attention>(node.op)) attention += flops_of(train, node);
+      if (node.op.is<op::Contract>()) products += flops_of(train, node);
+      if (node.op.is<op::Attention>()) attention += flops_of(train, node);
     }
     const double whole = 2.0 * length / (length + 1);
     EXPECT_DOUBLE_EQ(model_flops_per_step(spec, samples, length), products + 3 * whole * attention)

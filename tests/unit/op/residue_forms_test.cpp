@@ -20,7 +20,7 @@ std::string words_of(const Op& op) {
 
 /// Names of operands and attributes that change nothing, as the row states with the reason.
 std::set<std::string_view> without_meaning(const Op& op) {
-  return std::visit(
+  return visit_row(
       []<class Row>(const Row&) -> std::set<std::string_view> {
         if constexpr (requires { Row::without_meaning; })
           return {std::begin(Row::without_meaning), std::end(Row::without_meaning)};
@@ -276,7 +276,7 @@ std::vector<std::pair<std::string, T>> changes(const T& value) {
 /// Calls visit(name of the attribute or of a part of it, op with another value of it).
 template <class Visit>
 void for_each_change(const Op& op, Visit&& visit) {
-  std::visit(
+  visit_row(
       [&](const auto& row) {
         auto other = row;
         for_each_attribute(other, [&]<class T>(std::string_view attribute, T& value) {
@@ -288,7 +288,7 @@ void for_each_change(const Op& op, Visit&& visit) {
           value = old;
         });
       },
-      static_cast<const AnyRow&>(op));
+      op);
 }
 
 bool have_same_operands(const Op& a, const Op& b) {

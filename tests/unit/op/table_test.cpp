@@ -26,7 +26,7 @@ const std::vector<Example>& samples() {
 TEST(OpTable, the_examples_cover_every_row) {
   std::set<std::size_t> rows;
   for (const Example& sample : samples()) rows.insert(sample.op.index());
-  for (std::size_t row = 0; row < std::variant_size_v<AnyRow>; ++row)
+  for (std::size_t row = 0; row < num_rows; ++row)
     EXPECT_TRUE(rows.contains(row)) << "row " << row << " of the table";
 }
 
@@ -39,15 +39,10 @@ TEST(OpTable, attributes_read_back_equal) {
     }
 }
 
-template <std::size_t... Index>
-std::vector<Op> default_rows(std::index_sequence<Index...>) {
-  return {Op(std::variant_alternative_t<Index, AnyRow>{})...};
-}
-
 TEST(OpTable, a_row_of_defaults_has_no_text) {
-  for (const Op& op : default_rows(std::make_index_sequence<std::variant_size_v<AnyRow>>())) {
+  for (const Op& op : all_rows()) {
     EXPECT_EQ(attributes_text(op, std::nullopt), "") << name(op);
-    if (std::holds_alternative<Fused>(op)) continue;  // of no pieces, which has no name
+    if (op.is<Fused>()) continue;  // of no pieces, which has no name
     EXPECT_EQ(parse_op(name(op), "", std::nullopt), op) << name(op);
   }
 }
@@ -184,7 +179,7 @@ TEST(OpTable, factors_have_a_letter_per_dim_and_one_size_per_letter) {
 TEST(OpTable, a_chain_or_list_of_rows_stands_for_its_pieces) {
   for (const Example& sample : samples()) {
     const std::vector<Piece> list = pieces(sample.op);
-    const bool is_chain = std::holds_alternative<Fused>(sample.op);
+    const bool is_chain = sample.op.is<Fused>();
     ASSERT_EQ(list.size() > 1, !stands_for_itself(sample.op)) << name(sample.op);
     std::vector<Shape> all = sample.reads;
     for (const Shape& shape : outputs(sample.op, sample.reads)) all.push_back(shape);
@@ -506,9 +501,9 @@ TEST(OpShapes, no_claim_of_a_text_makes_a_shape_rule_throw) {
       Claims claims(random);
       Op op = sample.op;
       if (draw % 4 != 0) {
-        std::visit([&](auto& row) { for_each_attribute(row, claims); }, op);
+        visit_row([&](auto& row) { for_each_attribute(row, claims); }, op);
         // A list of a hundred thousand tensors takes its time.
-        std::visit(
+        visit_row(
             [&](auto& row) {
               if constexpr (requires { row.tensors; })
                 row.tensors = static_cast<std::int64_t>(claims.below(4));

@@ -43,7 +43,7 @@ TEST(NormChainsOfJobs, compute_what_the_specification_says) {
           compiled.classes[0].at(op::ProgramKind::train).instructions,
           [](const program::Instruction& instruction) {
             const auto* compute = std::get_if<program::Compute>(&instruction.what);
-            const auto* chain = compute == nullptr ? nullptr : std::get_if<op::Fused>(&compute->op);
+            const auto* chain = compute == nullptr ? nullptr : compute->op.get_if<op::Fused>();
             return chain != nullptr && chain->between() > 0;
           });
       EXPECT_TRUE(has_chains);
