@@ -78,8 +78,8 @@ measure::ExchangeRequest read_wanted(const BenchArguments& arguments) {
                                   .machine = {},
                                   .seconds = arguments.is_quick ? 0.001 : arguments.seconds,
                                   .is_json = arguments.format == "json"};
-  for (const std::string& kind : machine::measured_kinds())
-    if (said.kinds.empty() || std::ranges::count(said.kinds, kind) > 0)
+  for (const ExchangeKind kind : exchange_kinds())
+    if (said.kinds.empty() || std::ranges::count(said.kinds, to_string(kind)) > 0)
       wanted.kinds.push_back(kind);
   if (!said.machine.empty()) wanted.machine = machine::load_cluster(said.machine);
   return wanted;

@@ -22,9 +22,9 @@ namespace fourfold::comm {
 using DeviceStream = CUstream_st*;
 
 /// One collective over device memory. Tensors, sizes and what may overlap are as in group.h, of one
-/// tensor or of several; `from` and `to` of an all-reduce are the same.
+/// tensor or of several; `from` and `to` of one in place are the same.
 struct DeviceCollective {
-  Group::Kind kind = Group::Kind::all_reduce;
+  Collective kind = Collective::all_reduce;
   DType dtype = DType::f32;  // of reductions
   Reduction reduction = Reduction::sum;
   std::vector<Bytes> from, to;

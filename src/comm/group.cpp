@@ -1,5 +1,6 @@
 #include "comm/group.h"
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <utility>
@@ -48,14 +49,6 @@ void unpack(Bytes packed, std::size_t parts, std::span<const Bytes> tensors) {
     }
 }
 
-/// Requires tensor k of `whole` to be `parts` times as large as that of `part`, for all k.
-void require_parts(std::span<const Bytes> whole, std::span<const Bytes> part, std::size_t parts) {
-  require(whole.size() == part.size(), "both sides of a collective have as many tensors");
-  for (std::size_t k = 0; k < whole.size(); ++k)
-    require(whole[k].size() == parts * part[k].size(),
-            "a collective moves an equal part of each tensor for each member");
-}
-
 }  // namespace
 
 Group::Group(GroupSpec spec, std::size_t position)
@@ -66,46 +59,62 @@ Group::Group(GroupSpec spec, std::size_t position)
 }
 
 void Group::all_reduce(std::span<std::byte> data, DType type, Reduction reduction) {
-  require_whole_elements(data.size(), type);
-  count(Kind::all_reduce, data.size());
-  if (size() > 1) do_all_reduce(data, type, reduction);
+  carry_out_one(Collective::all_reduce, data, data, type, reduction);
 }
 
 void Group::reduce_scatter(std::span<const std::byte> from, std::span<std::byte> to, DType type,
                            Reduction reduction) {
-  require(from.size() == to.size() * size(), "a reduce-scatter leaves each member an equal part");
-  require_whole_elements(to.size(), type);
-  const auto mine = from.subspan(position_ * to.size(), to.size());
-  require(mine.data() == to.data() || !overlap(from, to),
-          "a reduce-scatter writes its own part of what it reads, or elsewhere");
-  count(Kind::reduce_scatter, from.size());
-  if (size() > 1)
-    do_reduce_scatter(from, to, type, reduction);
-  else if (!to.empty() && from.data() != to.data())
-    std::memcpy(to.data(), from.data(), to.size());
+  carry_out_one(Collective::reduce_scatter, from, to, type, reduction);
 }
 
 void Group::all_gather(std::span<const std::byte> from, std::span<std::byte> to) {
-  require(to.size() == from.size() * size(), "an all-gather brings an equal part of each member");
-  const auto mine = to.subspan(position_ * from.size(), from.size());
-  require(mine.data() == from.data() || !overlap(from, to),
-          "an all-gather reads its own part of what it writes, or elsewhere");
-  count(Kind::all_gather, to.size());
-  if (size() > 1)
-    do_all_gather(from, to);
-  else if (!from.empty() && from.data() != to.data())
-    std::memcpy(to.data(), from.data(), from.size());
+  carry_out_one(Collective::all_gather, from, to, DType::u8, Reduction::sum);
 }
 
 void Group::all_to_all(std::span<const std::byte> from, std::span<std::byte> to) {
-  require(from.size() == to.size() && from.size() % size() == 0,
-          "an all-to-all exchanges equal parts");
-  require(!overlap(from, to), "an all-to-all writes elsewhere than it reads");
-  count(Kind::all_to_all, from.size());
+  carry_out_one(Collective::all_to_all, from, to, DType::u8, Reduction::sum);
+}
+
+void Group::check(Collective kind, std::span<const std::byte> from, std::span<const std::byte> to,
+                  DType type) const {
+  const CollectiveFacts& facts = facts_of(kind);
+  require(facts.fits(from.size(), to.size(), size()), [&] {
+    return format("{} moves an equal part of a tensor for each of {} members, not {} bytes to {}",
+                  facts.name, size(), from.size(), to.size());
+  });
+  if (facts.reduces()) require_whole_elements(to.size(), type);
+  if (facts.is_in_place()) {
+    require(from.data() == to.data(), "both sides of a collective in place are one tensor");
+  } else if (from.size() == to.size() && size() > 1) {
+    require(!overlap(from, to),
+            [&] { return format("{} writes elsewhere than it reads", facts.name); });
+  } else {
+    // The smaller side may be this rank's part of the larger one.
+    const auto smaller = from.size() < to.size() ? from : to,
+               larger = from.size() < to.size() ? to : from;
+    const auto mine = larger.subspan(position_ * smaller.size(), smaller.size());
+    require(mine.data() == smaller.data() || !overlap(from, to), [&] {
+      return format("{} works on its own part in place, or writes elsewhere than it reads",
+                    facts.name);
+    });
+  }
+}
+
+void Group::carry_out_one(Collective kind, std::span<const std::byte> from, std::span<std::byte> to,
+                          DType type, Reduction reduction) {
+  check(kind, from, to, type);
+  if (!facts_of(kind).reduces()) {  // all members say the same where it means nothing
+    type = DType::u8;
+    reduction = Reduction::sum;
+  }
+  Counter& counter = counters_[static_cast<std::size_t>(kind)];
+  counter.calls.fetch_add(1, std::memory_order_relaxed);
+  counter.payload_bytes.fetch_add(static_cast<std::int64_t>(std::max(from.size(), to.size())),
+                                  std::memory_order_relaxed);
   if (size() > 1)
-    do_all_to_all(from, to);
-  else if (!from.empty())
-    std::memcpy(to.data(), from.data(), from.size());
+    exchange(kind, from, to, type, reduction);
+  else if (!to.empty() && from.data() != to.data())
+    std::memcpy(to.data(), from.data(), to.size());
 }
 
 // --- several tensors
@@ -116,65 +125,28 @@ Group::Packed Group::room(std::size_t from_bytes, std::size_t to_bytes) {
   return {all.first(from_bytes), all.subspan(from_bytes, to_bytes)};
 }
 
-void Group::all_reduce(std::span<const Bytes> data, DType type, Reduction reduction) {
-  if (data.size() == 1) return all_reduce(data[0], type, reduction);
-  const Packed packed = room(total_bytes(data), 0);
-  pack(data, 1, packed.from);
-  all_reduce(packed.from, type, reduction);
-  unpack(packed.from, 1, data);
+void Group::carry_out(Collective kind, std::span<const Bytes> from, std::span<const Bytes> to,
+                      DType type, Reduction reduction) {
+  const CollectiveFacts& facts = facts_of(kind);
+  require(from.size() == to.size(), "both sides of a collective have as many tensors");
+  if (from.size() == 1) return carry_out_one(kind, from[0], to[0], type, reduction);
+  for (std::size_t k = 0; k < from.size(); ++k)
+    require(facts.fits(from[k].size(), to[k].size(), size()),
+            "a collective moves an equal part of each tensor for each member");
+  Packed packed = room(total_bytes(from), facts.is_in_place() ? 0 : total_bytes(to));
+  if (facts.is_in_place()) packed.to = packed.from;
+  pack(from, facts.shares_before(size()), packed.from);
+  carry_out_one(kind, packed.from, packed.to, type, reduction);
+  unpack(packed.to, facts.shares_after(size()), to);
 }
 
-void Group::reduce_scatter(std::span<const Bytes> from, std::span<const Bytes> to, DType type,
-                           Reduction reduction) {
-  require_parts(from, to, size());
-  if (from.size() == 1) return reduce_scatter(from[0], to[0], type, reduction);
-  const Packed packed = room(total_bytes(from), total_bytes(to));
-  pack(from, size(), packed.from);
-  reduce_scatter(packed.from, packed.to, type, reduction);
-  unpack(packed.to, 1, to);
-}
-
-void Group::all_gather(std::span<const Bytes> from, std::span<const Bytes> to) {
-  require_parts(to, from, size());
-  if (from.size() == 1) return all_gather(from[0], to[0]);
-  const Packed packed = room(total_bytes(from), total_bytes(to));
-  pack(from, 1, packed.from);
-  all_gather(packed.from, packed.to);
-  unpack(packed.to, size(), to);
-}
-
-void Group::all_to_all(std::span<const Bytes> from, std::span<const Bytes> to) {
-  require_parts(from, to, 1);
-  if (from.size() == 1) return all_to_all(from[0], to[0]);
-  for (const Bytes tensor : from)
-    require(tensor.size() % size() == 0, "an all-to-all exchanges equal parts");
-  const Packed packed = room(total_bytes(from), total_bytes(to));
-  pack(from, size(), packed.from);
-  all_to_all(packed.from, packed.to);
-  unpack(packed.to, size(), to);
-}
-
-void Group::count(Kind kind, std::size_t payload_bytes) {
-  Counter& counter = counters_[static_cast<std::size_t>(kind)];
-  counter.calls.fetch_add(1, std::memory_order_relaxed);
-  counter.payload_bytes.fetch_add(static_cast<std::int64_t>(payload_bytes),
-                                  std::memory_order_relaxed);
-}
-
-Traffic Group::traffic(Kind kind) const {
+Traffic Group::traffic(Collective kind) const {
   const Counter& counter = counters_[static_cast<std::size_t>(kind)];
   Traffic traffic{counter.calls.load(std::memory_order_relaxed),
                   counter.payload_bytes.load(std::memory_order_relaxed), 0};
-  const auto n = static_cast<double>(size());
-  const double passes = kind == Kind::all_reduce ? 2 : 1;
-  traffic.ring_bytes = passes * (n - 1) / n * static_cast<double>(traffic.payload_bytes);
+  traffic.ring_bytes = facts_of(kind).sent_share(static_cast<double>(size())) *
+                       static_cast<double>(traffic.payload_bytes);
   return traffic;
-}
-
-std::string_view to_string(Group::Kind kind) {
-  constexpr std::array<std::string_view, Group::num_kinds> names{"all_reduce", "reduce_scatter",
-                                                                 "all_gather", "all_to_all"};
-  return names[static_cast<std::size_t>(kind)];
 }
 
 }  // namespace fourfold::comm

@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "base/collective.h"
 #include "base/dtype.h"
 #include "base/mesh.h"
 #include "base/reduction.h"
@@ -37,8 +37,7 @@ struct Traffic {
   std::int64_t calls = 0;
   /// The tensor's bytes, all parts together: of `data`, of the larger of `from` and `to`.
   std::int64_t payload_bytes = 0;
-  /// What a ring sends from each rank: 2 (n-1)/n of the payload for an all-reduce, (n-1)/n for the
-  /// others.
+  /// What each rank sends of it (CollectiveFacts::sent_share), by a ring where it could be a tree.
   double ring_bytes = 0;
 };
 
@@ -48,9 +47,6 @@ struct Traffic {
 /// the members' calls differ and that shows.
 class Group {
  public:
-  enum class Kind : std::uint8_t { all_reduce, reduce_scatter, all_gather, all_to_all };
-  static constexpr std::size_t num_kinds = 4;
-
   /// `position` is this rank's among the members.
   Group(GroupSpec spec, std::size_t position);
   Group(const Group&) = delete;
@@ -74,31 +70,31 @@ class Group {
   /// Part j of member i's `from` becomes part i of member j's `to`. They do not overlap.
   void all_to_all(std::span<const std::byte> from, std::span<std::byte> to);
 
-  // The same for each of several tensors of one type, in one exchange: they are packed one after
-  // another on the way out and unpacked on the way back. Every element is reduced as it would be
-  // alone where ranks are threads; MPI may choose another order of its terms. `to[k]` belongs to
-  // `from[k]`; with one tensor, nothing is packed.
-  void all_reduce(std::span<const Bytes> data, DType type, Reduction reduction);
-  void reduce_scatter(std::span<const Bytes> from, std::span<const Bytes> to, DType type,
-                      Reduction reduction);
-  void all_gather(std::span<const Bytes> from, std::span<const Bytes> to);
-  void all_to_all(std::span<const Bytes> from, std::span<const Bytes> to);
+  /// A collective of one kind or another, for each of several tensors of one type, in one exchange:
+  /// they are packed one after another on the way out and unpacked on the way back. Every element
+  /// is reduced as it would be alone where ranks are threads; MPI may choose another order of its
+  /// terms. `to[k]` belongs to `from[k]`, and is the same where the collective works in place; with
+  /// one tensor, nothing is packed. Type and reduction are of those that reduce.
+  void carry_out(Collective kind, std::span<const Bytes> from, std::span<const Bytes> to,
+                 DType type, Reduction reduction);
 
   /// May be asked from any thread.
-  Traffic traffic(Kind kind) const;
+  Traffic traffic(Collective kind) const;
 
  protected:
   const GroupSpec& spec() const { return spec_; }
 
  private:
-  // Called with checked sizes, for groups of two members and more.
-  virtual void do_all_reduce(std::span<std::byte> data, DType type, Reduction reduction) = 0;
-  virtual void do_reduce_scatter(std::span<const std::byte> from, std::span<std::byte> to,
-                                 DType type, Reduction reduction) = 0;
-  virtual void do_all_gather(std::span<const std::byte> from, std::span<std::byte> to) = 0;
-  virtual void do_all_to_all(std::span<const std::byte> from, std::span<std::byte> to) = 0;
+  /// Called with checked sizes, for groups of two members and more. Type and reduction mean nothing
+  /// where the kind does not reduce.
+  virtual void exchange(Collective kind, std::span<const std::byte> from, std::span<std::byte> to,
+                        DType type, Reduction reduction) = 0;
 
-  void count(Kind kind, std::size_t payload_bytes);
+  void check(Collective kind, std::span<const std::byte> from, std::span<const std::byte> to,
+             DType type) const;
+  /// Carries out a collective on one tensor.
+  void carry_out_one(Collective kind, std::span<const std::byte> from, std::span<std::byte> to,
+                     DType type, Reduction reduction);
 
   /// Memory for both sides of a collective of several tensors.
   struct Packed {
@@ -112,9 +108,7 @@ class Group {
   struct Counter {
     std::atomic<std::int64_t> calls{0}, payload_bytes{0};
   };
-  std::array<Counter, num_kinds> counters_;
+  std::array<Counter, collectives.size()> counters_;  // by kind
 };
-
-std::string_view to_string(Group::Kind kind);
 
 }  // namespace fourfold::comm

@@ -203,7 +203,21 @@ class MpiGroup : public Group {
   }
 
  private:
-  void do_all_reduce(std::span<std::byte> data, DType type, Reduction reduction) override {
+  void exchange(Collective kind, std::span<const std::byte> from, std::span<std::byte> to,
+                DType type, Reduction reduction) override {
+    switch (facts_of(kind).plain) {
+      case Collective::all_reduce:
+        return all_reduce_here(to, type, reduction);
+      case Collective::reduce_scatter:
+        return reduce_and_scatter(from, to, type, reduction);
+      case Collective::all_gather:
+        return gather(from, to);
+      case Collective::all_to_all:
+        return exchange_parts(from, to);
+    }
+  }
+
+  void all_reduce_here(std::span<std::byte> data, DType type, Reduction reduction) {
     const auto width = static_cast<std::size_t>(size_bytes(type));
     for_pieces(data.size() / width, [&](std::size_t first, int count) {
       Request request("MPI_Iallreduce");
@@ -214,8 +228,8 @@ class MpiGroup : public Group {
     });
   }
 
-  void do_reduce_scatter(std::span<const std::byte> from, std::span<std::byte> to, DType type,
-                         Reduction reduction) override {
+  void reduce_and_scatter(std::span<const std::byte> from, std::span<std::byte> to, DType type,
+                          Reduction reduction) {
     // MPI forbids to write into what is read; its own in-place form puts the result elsewhere and
     // leaves the other parts undefined.
     const bool in_place = from.data() + position() * to.size() == to.data();
@@ -243,7 +257,7 @@ class MpiGroup : public Group {
     if (in_place && !to.empty()) std::memcpy(to.data(), result, to.size());
   }
 
-  void do_all_gather(std::span<const std::byte> from, std::span<std::byte> to) override {
+  void gather(std::span<const std::byte> from, std::span<std::byte> to) {
     const bool in_place = to.data() + position() * from.size() == from.data();
     const Unit unit = unit_of(from.size());
     const std::size_t count = from.size() / unit.bytes;
@@ -265,7 +279,7 @@ class MpiGroup : public Group {
     });
   }
 
-  void do_all_to_all(std::span<const std::byte> from, std::span<std::byte> to) override {
+  void exchange_parts(std::span<const std::byte> from, std::span<std::byte> to) {
     const std::size_t part = from.size() / size();
     const Unit unit = unit_of(part);
     const std::size_t count = part / unit.bytes;

@@ -18,15 +18,15 @@ Party party_of(const Channel& channel, Rank own) {
   return {format("messages of tag {}", channel.tag), {from, to}};
 }
 
-std::string_view nccl_name(Group::Kind kind) {
-  switch (kind) {
-    case Group::Kind::all_reduce:
+std::string_view nccl_name(Collective kind) {
+  switch (facts_of(kind).plain) {
+    case Collective::all_reduce:
       return "ncclAllReduce";
-    case Group::Kind::reduce_scatter:
+    case Collective::reduce_scatter:
       return "ncclReduceScatter";
-    case Group::Kind::all_gather:
+    case Collective::all_gather:
       return "ncclAllGather";
-    case Group::Kind::all_to_all:
+    case Collective::all_to_all:
       return "ncclSend and ncclRecv";
   }
   fail_internal("every kind of collective has NCCL's name");
@@ -58,7 +58,8 @@ class NcclWorld::Members : public DeviceGroup {
  private:
   NcclResult enqueue_calls(const DeviceCollective& collective, DeviceStream stream) const {
     const NcclApi& api = communicators_.api();
-    const bool is_group = collective.from.size() != 1 || collective.kind == Group::Kind::all_to_all;
+    const bool is_group =
+        collective.from.size() != 1 || facts_of(collective.kind).path == Path::direct;
     NcclResult result = is_group ? api.group_start() : NcclResult::success;
     for (std::size_t i = 0; i < collective.from.size() && is_under_way(result); ++i)
       if (!collective.from[i].empty()) result = call(collective, i, stream);
@@ -76,22 +77,16 @@ class NcclWorld::Members : public DeviceGroup {
 
   void check_sizes(const DeviceCollective& what) const {
     require(what.from.size() == what.to.size(), "both sides of a collective have as many tensors");
-    const std::size_t n = party_.members.size();
-    const std::size_t width = reduces(what.kind) ? width_of(what) : 1;
+    const CollectiveFacts& facts = facts_of(what.kind);
+    const std::size_t width = facts.reduces() ? width_of(what) : 1;
     for (std::size_t i = 0; i < what.from.size(); ++i) {
       const std::size_t from = what.from[i].size(), to = what.to[i].size();
-      const bool fits = what.kind == Group::Kind::all_reduce       ? from == to
-                        : what.kind == Group::Kind::reduce_scatter ? from == n * to
-                        : what.kind == Group::Kind::all_gather     ? to == n * from
-                                                                   : from == to && from % n == 0;
-      require(fits, "a collective moves an equal part of each tensor for each member");
+      require(facts.fits(from, to, party_.members.size()),
+              "a collective moves an equal part of each tensor for each member");
       require(from % width == 0 && to % width == 0, "a collective moves whole elements");
     }
   }
 
-  static bool reduces(Group::Kind kind) {
-    return kind == Group::Kind::all_reduce || kind == Group::Kind::reduce_scatter;
-  }
   static std::size_t width_of(const DeviceCollective& what) {
     return static_cast<std::size_t>(size_bytes(what.dtype));
   }
@@ -99,17 +94,17 @@ class NcclWorld::Members : public DeviceGroup {
   NcclResult call(const DeviceCollective& what, std::size_t i, DeviceStream stream) const {
     const NcclApi& api = communicators_.api();
     const Bytes from = what.from[i], to = what.to[i];
-    switch (what.kind) {
-      case Group::Kind::all_reduce:
+    switch (facts_of(what.kind).plain) {
+      case Collective::all_reduce:
         return api.all_reduce(from.data(), to.data(), to.size() / width_of(what),
                               nccl_type(what.dtype), nccl_reduction(what.reduction), comm_, stream);
-      case Group::Kind::reduce_scatter:
+      case Collective::reduce_scatter:
         return api.reduce_scatter(from.data(), to.data(), to.size() / width_of(what),
                                   nccl_type(what.dtype), nccl_reduction(what.reduction), comm_,
                                   stream);
-      case Group::Kind::all_gather:
+      case Collective::all_gather:
         return api.all_gather(from.data(), to.data(), from.size(), NcclType::u8, comm_, stream);
-      case Group::Kind::all_to_all:
+      case Collective::all_to_all:
         return exchange(from, to, stream);
     }
     fail_internal("a collective is of a known kind");

@@ -28,8 +28,7 @@ bool same(const Call& a, const Call& b) {
 }
 
 std::string text(const Call& call) {
-  const bool reduces =
-      call.kind == Group::Kind::all_reduce || call.kind == Group::Kind::reduce_scatter;
+  const bool reduces = facts_of(call.kind).reduces();
   const std::string_view how = call.reduction == Reduction::sum ? " sum" : " max";
   return format("{}{}{}{} from {} to {} bytes", to_string(call.kind), reduces ? how : "",
                 reduces ? " of " : "", reduces ? to_string(call.type) : "", call.from_bytes,
@@ -54,15 +53,16 @@ void ThreadGroup::check_calls() const {
 }
 
 /// Tells the others of this member's call, and does its share of the work once all have told
-/// theirs. `work` only touches memory: it never waits and never throws.
-template <class Work>
-void ThreadGroup::together(const Call& call, Work&& work) {
+/// theirs.
+void ThreadGroup::exchange(Collective kind, std::span<const std::byte> from,
+                           std::span<std::byte> to, DType type, Reduction reduction) {
+  const Call call{kind, type, reduction, from.data(), to.data(), from.size(), to.size()};
   place_.calls[position()] = call;
   if (!place_.begin.wait()) throw Aborted();
   const auto& calls = place_.calls;
   const bool agreed = std::ranges::all_of(calls, [&](const Call& c) { return same(c, call); });
   if (agreed) {
-    work(calls);
+    work(call);
     place_.end.wait();
     return;
   }
@@ -75,54 +75,39 @@ void ThreadGroup::together(const Call& call, Work&& work) {
   }
 }
 
-void ThreadGroup::do_all_reduce(std::span<std::byte> data, DType type, Reduction reduction) {
-  together({Kind::all_reduce, type, reduction, data.data(), data.data(), data.size(), data.size()},
-           [&](const std::vector<Call>& calls) {
-             const std::size_t share = (data.size() + size() - 1) / size();
-             const std::size_t part = (share + line_bytes - 1) / line_bytes * line_bytes;
-             const std::size_t begin = std::min(position() * part, data.size());
-             const std::size_t end = std::min(begin + part, data.size());
-             for (std::size_t i = 0; i < size(); ++i) {
-               terms_[i] = calls[i].from;
-               results_[i] = calls[i].to;
-             }
-             reduce(terms_, results_, begin, end, type, reduction);
-           });
-}
-
-void ThreadGroup::do_reduce_scatter(std::span<const std::byte> from, std::span<std::byte> to,
-                                    DType type, Reduction reduction) {
-  together({Kind::reduce_scatter, type, reduction, from.data(), to.data(), from.size(), to.size()},
-           [&](const std::vector<Call>& calls) {
-             for (std::size_t i = 0; i < size(); ++i)
-               terms_[i] = calls[i].from + position() * to.size();
-             results_[0] = to.data();
-             reduce(terms_, {results_.data(), 1}, 0, to.size(), type, reduction);
-           });
-}
-
-void ThreadGroup::do_all_gather(std::span<const std::byte> from, std::span<std::byte> to) {
-  together({Kind::all_gather, DType::f32, Reduction::sum, from.data(), to.data(), from.size(),
-            to.size()},
-           [&](const std::vector<Call>& calls) {
-             // Begins with its own part and goes round, so that not all read from one member.
-             for (std::size_t k = 0; k < size(); ++k) {
-               const std::size_t i = (position() + k) % size();
-               copy(to.data() + i * from.size(), calls[i].from, from.size());
-             }
-           });
-}
-
-void ThreadGroup::do_all_to_all(std::span<const std::byte> from, std::span<std::byte> to) {
-  together({Kind::all_to_all, DType::f32, Reduction::sum, from.data(), to.data(), from.size(),
-            to.size()},
-           [&](const std::vector<Call>& calls) {
-             const std::size_t part = from.size() / size();
-             for (std::size_t k = 0; k < size(); ++k) {
-               const std::size_t i = (position() + k) % size();
-               copy(to.data() + i * part, calls[i].from + position() * part, part);
-             }
-           });
+void ThreadGroup::work(const Call& own) {
+  const auto& calls = place_.calls;
+  // Begins with its own part and goes round, so that not all read from one member.
+  const auto copy_parts = [&](std::size_t bytes, std::size_t first) {
+    for (std::size_t k = 0; k < size(); ++k) {
+      const std::size_t i = (position() + k) % size();
+      copy(own.to + i * bytes, calls[i].from + first, bytes);
+    }
+  };
+  switch (facts_of(own.kind).plain) {
+    case Collective::all_reduce: {
+      const std::size_t share = (own.to_bytes + size() - 1) / size();
+      const std::size_t part = (share + line_bytes - 1) / line_bytes * line_bytes;
+      const std::size_t begin = std::min(position() * part, own.to_bytes);
+      const std::size_t end = std::min(begin + part, own.to_bytes);
+      for (std::size_t i = 0; i < size(); ++i) {
+        terms_[i] = calls[i].from;
+        results_[i] = calls[i].to;
+      }
+      return reduce(terms_, results_, begin, end, own.type, own.reduction);
+    }
+    case Collective::reduce_scatter:
+      for (std::size_t i = 0; i < size(); ++i)
+        terms_[i] = calls[i].from + position() * own.to_bytes;
+      results_[0] = own.to;
+      return reduce(terms_, {results_.data(), 1}, 0, own.to_bytes, own.type, own.reduction);
+    case Collective::all_gather:
+      return copy_parts(own.from_bytes, 0);
+    case Collective::all_to_all: {
+      const std::size_t part = own.from_bytes / size();
+      return copy_parts(part, position() * part);
+    }
+  }
 }
 
 }  // namespace fourfold::comm

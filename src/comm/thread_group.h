@@ -49,7 +49,7 @@ class ThreadMeetingPlace {
  public:
   /// One member's call.
   struct alignas(64) Call {
-    Group::Kind kind = Group::Kind::all_reduce;
+    Collective kind = Collective::all_reduce;
     DType type = DType::f32;
     Reduction reduction = Reduction::sum;
     const std::byte* from = nullptr;
@@ -72,14 +72,10 @@ class ThreadGroup : public Group {
   ThreadGroup(GroupSpec spec, std::size_t position, ThreadMeetingPlace& place);
 
  private:
-  void do_all_reduce(std::span<std::byte> data, DType type, Reduction reduction) override;
-  void do_reduce_scatter(std::span<const std::byte> from, std::span<std::byte> to, DType type,
-                         Reduction reduction) override;
-  void do_all_gather(std::span<const std::byte> from, std::span<std::byte> to) override;
-  void do_all_to_all(std::span<const std::byte> from, std::span<std::byte> to) override;
-
-  template <class Work>
-  void together(const ThreadMeetingPlace::Call& call, Work&& work);
+  void exchange(Collective kind, std::span<const std::byte> from, std::span<std::byte> to,
+                DType type, Reduction reduction) override;
+  /// What this member does of a call, once all have told theirs: it only touches memory.
+  void work(const ThreadMeetingPlace::Call& call);
   void check_calls() const;
 
   ThreadMeetingPlace& place_;

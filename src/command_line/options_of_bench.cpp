@@ -56,9 +56,9 @@ std::function<bool()> add_collectives_options(CLI::App& sub, CollectivesArgument
   std::vector<CLI::Option*> options{
       sub.add_option("--grid", arguments.grid,
                      "collectives: x, y, z and data, as 2x2x1x2: groups of each axis too"),
-      sub.add_option("--kind", arguments.kinds,
-                     "collectives: all_reduce, all_gather, reduce_scatter, all_to_all, send "
-                     "(default: all)")
+      sub.add_option(
+             "--kind", arguments.kinds,
+             format("collectives: {} (default: all)", join(machine::measured_kinds(), ", ")))
           ->delimiter(',')
           ->check(one_of(machine::measured_kinds())),
       sub.add_option("--sizes", arguments.sizes,

@@ -8,9 +8,15 @@
 namespace fourfold::compile {
 namespace {
 
+/// True if one dim loses the cut that another gains.
+bool is_exchange(const Conversion& c) {
+  const std::optional<Collective> collective = c.kind.collective();
+  return collective && facts_of(*collective).scatters() && facts_of(*collective).gathers();
+}
+
 /// The dim in which the gathered tensor is whole along the axis.
 std::size_t whole_dim(const Conversion& c) {
-  return c.kind == MoveKind::all_to_all ? c.from_dim : c.dim;
+  return is_exchange(c) ? c.from_dim : c.dim;
 }
 
 /// True if equal shares of the memory of a rank's tensor are the members' blocks of the dim.
@@ -43,7 +49,7 @@ class Chooser {
     if (local_shape(move.from)[c.dim] % share != 0) {
       Move pack = move;
       pack.sum.reset();
-      pack.conversion.kind = MoveKind::pack;
+      pack.conversion.kind = OwnMove::pack;
       pack.to = blocked(move.from, "packed", {c.dim, c.axes.front(), share});
       move.from = pack.to;
       result_.steps.emplace_back(std::move(pack));
@@ -53,7 +59,7 @@ class Chooser {
 
   void place(Move move) {
     const Conversion& c = move.conversion;
-    if (c.kind == MoveKind::slice) return place_slice(std::move(move));
+    if (c.kind == OwnMove::slice) return place_slice(std::move(move));
     const Shape from = local_shape(move.from), to = local_shape(move.to);
     const auto [is_scattered, is_gathered] =
         blocks_of(c, from, to, mesh_of(result_.value(move.to)));
@@ -61,7 +67,7 @@ class Chooser {
     if (is_scattered) {
       Move pack = move;
       pack.sum.reset();
-      pack.conversion.kind = MoveKind::pack;
+      pack.conversion.kind = OwnMove::pack;
       pack.to = blocked(move.from, "packed", {c.dim, axis, to[c.dim]});
       move.from = pack.to;
       result_.steps.emplace_back(std::move(pack));
@@ -71,7 +77,7 @@ class Chooser {
       return;
     }
     Move unpack = move;
-    unpack.conversion.kind = MoveKind::unpack;
+    unpack.conversion.kind = OwnMove::unpack;
     unpack.from = blocked(move.to, "blocks", {whole_dim(c), axis, from[whole_dim(c)]});
     move.to = unpack.from;
     move.sum.reset();
@@ -113,9 +119,9 @@ class Chooser {
 }  // namespace
 
 Blocks blocks_of(const Conversion& c, const Shape& from, const Shape& to, const Mesh& mesh) {
-  const bool scatters = c.kind == MoveKind::reduce_scatter || c.kind == MoveKind::all_to_all;
-  const bool gathers = c.kind == MoveKind::all_gather || c.kind == MoveKind::all_to_all;
-  if (!scatters && !gathers) return {};
+  const std::optional<Collective> collective = c.kind.collective();
+  if (!collective || facts_of(*collective).is_in_place()) return {};
+  const bool scatters = facts_of(*collective).scatters(), gathers = facts_of(*collective).gathers();
   const std::int64_t ranks = mesh.axes[c.axes.front().index()].size;
   const std::size_t gathered = whole_dim(c);
   return {scatters && !is_contiguous(from, c.dim, ranks, to[c.dim]),

@@ -68,7 +68,7 @@ class Path {
       const auto cut = next_cut(dim);
       if (!cut || in_use(cut->axis)) continue;
       now_.dims[dim].push_back(*cut);
-      return add({MoveKind::slice, {cut->axis}, op::Reduction::sum, dim, dim, {}});
+      return add({OwnMove::slice, {cut->axis}, op::Reduction::sum, dim, dim, {}});
     }
     return false;
   }
@@ -81,7 +81,7 @@ class Path {
       const op::Reduction reduction = partial->reduction;
       drop_partial(cut->axis);
       now_.dims[dim].push_back(*cut);
-      return add({MoveKind::reduce_scatter, {cut->axis}, reduction, dim, dim, {}});
+      return add({Collective::reduce_scatter, {cut->axis}, reduction, dim, dim, {}});
     }
     return false;
   }
@@ -98,7 +98,7 @@ class Path {
     if (axes.empty()) return false;
     std::ranges::sort(axes);
     for (const AxisId axis : axes) drop_partial(axis);
-    return add({MoveKind::all_reduce, axes, reduction, 0, 0, {}});
+    return add({Collective::all_reduce, axes, reduction, 0, 0, {}});
   }
   bool will_cut(AxisId axis) const {
     for (std::size_t dim = 0; dim < to_.dims.size(); ++dim)
@@ -115,7 +115,7 @@ class Path {
         if (!cut || cut->axis != lost->axis || dim == from) continue;
         now_.dims[from].pop_back();
         now_.dims[dim].push_back(*cut);
-        return add({MoveKind::all_to_all, {cut->axis}, op::Reduction::sum, dim, from, {}});
+        return add({Collective::all_to_all, {cut->axis}, op::Reduction::sum, dim, from, {}});
       }
     }
     return false;
@@ -125,7 +125,7 @@ class Path {
       const auto lost = lost_cut(dim);
       if (!lost) continue;
       now_.dims[dim].pop_back();
-      return add({MoveKind::all_gather, {lost->axis}, op::Reduction::sum, dim, dim, {}});
+      return add({Collective::all_gather, {lost->axis}, op::Reduction::sum, dim, dim, {}});
     }
     return false;
   }
@@ -137,7 +137,7 @@ class Path {
 }  // namespace
 
 Conversion copy_in(const Sharding& sharding) {
-  return {MoveKind::copy, {}, op::Reduction::sum, 0, 0, sharding};
+  return {OwnMove::copy, {}, op::Reduction::sum, 0, 0, sharding};
 }
 
 std::vector<Conversion> conversion_path(const Sharding& from, const Sharding& to) {

@@ -22,22 +22,15 @@ Sharding without_partial(Sharding sharding) {
 }
 
 std::string_view suffix(MoveKind kind) {
-  switch (kind) {
-    case MoveKind::all_reduce:
-      return "reduced";
-    case MoveKind::reduce_scatter:
-      return "scattered";
-    case MoveKind::all_gather:
-      return "gathered";
-    case MoveKind::all_to_all:
-      return "exchanged";
-    case MoveKind::slice:
+  if (const auto collective = kind.collective()) return facts_of(*collective).moved;
+  switch (kind.own()) {
+    case OwnMove::slice:
       return "sliced";
-    case MoveKind::copy:
+    case OwnMove::copy:
       return "copy";
-    case MoveKind::pack:
+    case OwnMove::pack:
       return "packed";
-    case MoveKind::unpack:
+    case OwnMove::unpack:
       return "unpacked";
   }
   fail_internal("every kind of move has a word");
@@ -188,7 +181,7 @@ class Inserter {
   ValueId source_of(ValueId from, ValueId id, const Sharding& wanted) {
     if (!stays_partial_[id.index()]) return from;
     const std::vector<Conversion> path = conversion_path(kept(id), wanted);
-    if (path.front().kind != MoveKind::all_reduce) return from;
+    if (!path.front().kind.is_in_place()) return from;
     const Conversion copy = copy_in(kept(id));
     Move move{copy, from, add_value(from, copy), std::nullopt, phase_, purpose_of(id), stage_};
     result_.steps.emplace_back(move);
@@ -229,7 +222,7 @@ class Inserter {
     if (!plan_.rounds_gradients || value.role != ValueRole::gradient) return false;
     if (!is_weight(graph_.value(value.gradient_of.value()))) return false;
     return std::ranges::any_of(conversion_path(from, to), [](const Conversion& conversion) {
-      return conversion.kind != MoveKind::slice;
+      return conversion.kind != OwnMove::slice;
     });
   }
 
@@ -335,19 +328,18 @@ class Inserter {
   ValueId convert(ValueId id, const Sharding& from, const Sharding& to, Purpose purpose,
                   std::optional<ValueId> target, std::optional<ValueId> sum) {
     std::vector<Conversion> path = conversion_path(from, to);
-    // An all-reduce leaves its result in place, and a copy adds the result to the sum.
-    if (sum && (path.empty() || path.back().kind == MoveKind::all_reduce))
-      path.push_back(copy_in(to));
-    std::size_t last_move = path.size();  // all-reduces after it work in place
+    // A collective in place leaves its result there, and a copy adds the result to the sum.
+    if (sum && (path.empty() || path.back().kind.is_in_place())) path.push_back(copy_in(to));
+    std::size_t last_move = path.size();  // what follows it works in place
     for (std::size_t i = 0; i < path.size(); ++i)
-      if (path[i].kind != MoveKind::all_reduce) last_move = i;
+      if (!path[i].kind.is_in_place()) last_move = i;
     ValueId now = id;
     for (std::size_t i = 0; i < path.size(); ++i) {
       Move move{path[i], now, now, std::nullopt, phase_, purpose, stage_};
-      if (path[i].kind != MoveKind::all_reduce) {
+      if (!path[i].kind.is_in_place()) {
         if (i == last_move && target)
           move.to = *target;
-        else if (path[i].kind != MoveKind::copy)
+        else if (path[i].kind != OwnMove::copy)
           move.to = add_value(now, path[i]);
         if (i == last_move) move.sum = sum;
       }

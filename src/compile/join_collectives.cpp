@@ -11,8 +11,6 @@
 namespace fourfold::compile {
 namespace {
 
-using program::AllGather;
-using program::AllReduce;
 using program::Program;
 using program::Slice;
 using program::What;
@@ -89,15 +87,20 @@ class Joining {
   /// anything else. Fields of a block have types of their own.
   std::optional<std::int64_t> bytes_in_place(const What& what) const {
     std::int64_t bytes = 0;
-    bool may_join =
-        std::holds_alternative<AllReduce>(what) || std::holds_alternative<AllGather>(what);
+    bool may_join = false;
     const auto add = [&](const Slice& from, const Slice& to) {
       may_join = may_join && from.buffer == to.buffer &&
                  program_.buffer(to.buffer).role != program::BufferRole::result_block;
       bytes += to.bytes();
     };
-    if (const auto* reduce = std::get_if<AllReduce>(&what)) program::for_each_tensor(*reduce, add);
-    if (const auto* gather = std::get_if<AllGather>(&what)) program::for_each_tensor(*gather, add);
+    std::visit(
+        [&]<class Kind>(const Kind& one) {
+          if constexpr (program::AnyCollective<Kind>) {
+            may_join = !facts_of(one.kind).scatters();
+            program::for_each_tensor(one, add);
+          }
+        },
+        what);
     return may_join ? std::optional(bytes) : std::nullopt;
   }
 
@@ -115,14 +118,19 @@ class Joining {
     const auto append = [](program::Slices& list, const program::Slices& more) {
       list.insert(list.end(), more.begin(), more.end());
     };
-    const What& more = program_.instructions[last].what;
-    if (auto* reduce = std::get_if<AllReduce>(&all)) {
-      append(reduce->data, std::get<AllReduce>(more).data);
-    } else {
-      auto& gather = std::get<AllGather>(all);
-      append(gather.from, std::get<AllGather>(more).from);
-      append(gather.to, std::get<AllGather>(more).to);
-    }
+    std::visit(
+        [&]<class Kind>(Kind& one) {
+          if constexpr (program::AnyCollective<Kind>) {
+            const auto& more = std::get<Kind>(program_.instructions[last].what);
+            if constexpr (requires { one.data; }) {
+              append(one.data, more.data);
+            } else {
+              append(one.from, more.from);
+              append(one.to, more.to);
+            }
+          }
+        },
+        all);
     return all;
   }
 
@@ -136,25 +144,33 @@ class Joining {
 
 bool differ_in_tensors_alone(const Program& program, const program::Instruction& a,
                              const program::Instruction& b) {
-  const auto are_alike = [&](const Slice& one, const Slice& other) {
-    return program.buffer(one.buffer).dtype == program.buffer(other.buffer).dtype;
-  };
   if (a.stream != b.stream || a.what.index() != b.what.index()) return false;
-  if (const auto* reduce = std::get_if<AllReduce>(&a.what)) {
-    const auto& other = std::get<AllReduce>(b.what);
-    return reduce->group == other.group && reduce->reduction == other.reduction &&
-           are_alike(reduce->data[0], other.data[0]);
-  }
-  const auto* gather = std::get_if<AllGather>(&a.what);
-  if (gather == nullptr) return false;
-  const auto& other = std::get<AllGather>(b.what);
-  return gather->group == other.group && are_alike(gather->to[0], other.to[0]);
+  const auto dtype_of = [&](const auto& collective) {
+    if constexpr (requires { collective.data; })
+      return program.buffer(collective.data[0].buffer).dtype;
+    else
+      return program.buffer(collective.to[0].buffer).dtype;
+  };
+  return std::visit(
+      [&]<class Kind>(const Kind& one) {
+        if constexpr (program::AnyCollective<Kind>) {
+          const auto& other = std::get<Kind>(b.what);
+          bool is_alike = one.kind == other.kind && !facts_of(one.kind).scatters() &&
+                          one.group == other.group && dtype_of(one) == dtype_of(other);
+          if constexpr (requires { one.reduction; })
+            is_alike = is_alike && one.reduction == other.reduction;
+          return is_alike;
+        } else {
+          return false;
+        }
+      },
+      a.what);
 }
 
 Program join_collectives(Program program) {
   const bool has_any = std::ranges::any_of(program.instructions, [](const auto& instruction) {
-    return std::holds_alternative<AllReduce>(instruction.what) ||
-           std::holds_alternative<AllGather>(instruction.what);
+    return std::visit([]<class Kind>(const Kind&) { return program::AnyCollective<Kind>; },
+                      instruction.what);
   });
   if (has_any) Joining(program).run();
   return program;

@@ -509,30 +509,36 @@ class Lowering {
 
   program::Instruction instruction_of(const Move& move, const Slice& from, const Slice& to) const {
     const Conversion& c = move.conversion;
-    switch (c.kind) {
-      case MoveKind::slice:
+    if (const auto collective = c.kind.collective())
+      return {stream_of_.at(line_of(move)), call_of(*collective, move, from, to)};
+    switch (c.kind.own()) {
+      case OwnMove::slice:
         return {math_stream, own_block(move, from, to)};
-      case MoveKind::copy:
+      case OwnMove::copy:
         return {math_stream, program::Copy{from, to}};
-      case MoveKind::pack:
+      case OwnMove::pack:
         return {math_stream, program::Pack{from, to}};
-      case MoveKind::unpack:
+      case OwnMove::unpack:
         return {math_stream, program::Unpack{from, to}};
-      default:
-        break;
     }
-    const StreamId stream = stream_of_.at(line_of(move));
+    fail_internal("every move has an instruction");
+  }
+
+  program::What call_of(Collective kind, const Move& move, const Slice& from,
+                        const Slice& to) const {
     const program::GroupId group = group_of_.at(line_of(move));
-    switch (c.kind) {
-      case MoveKind::all_reduce:
-        return {stream, program::AllReduce{group, c.reduction, {to}}};
-      case MoveKind::reduce_scatter:
-        return {stream, program::ReduceScatter{group, c.reduction, {from}, {to}}};
-      case MoveKind::all_gather:
-        return {stream, program::AllGather{group, {from}, {to}}};
-      default:
-        return {stream, program::AllToAll{group, {from}, {to}}};
+    const op::Reduction reduction = move.conversion.reduction;
+    switch (facts_of(kind).plain) {
+      case Collective::all_reduce:
+        return program::AllReduce{group, reduction, {to}, kind};
+      case Collective::reduce_scatter:
+        return program::ReduceScatter{group, reduction, {from}, {to}, kind};
+      case Collective::all_gather:
+        return program::AllGather{group, {from}, {to}, kind};
+      case Collective::all_to_all:
+        return program::AllToAll{group, {from}, {to}, kind};
     }
+    fail_internal("every collective has an instruction");
   }
 
   /// The rows of `from` that are block 0 of the dim, or its share 0; program::bind moves them to

@@ -285,22 +285,15 @@ void run_pass(const Pass& pass, Form& form, const PassContext& context,
 }  // namespace
 
 std::string_view to_string(MoveKind kind) {
-  switch (kind) {
-    case MoveKind::all_reduce:
-      return "all_reduce";
-    case MoveKind::reduce_scatter:
-      return "reduce_scatter";
-    case MoveKind::all_gather:
-      return "all_gather";
-    case MoveKind::all_to_all:
-      return "all_to_all";
-    case MoveKind::slice:
+  if (const auto collective = kind.collective()) return to_string(*collective);
+  switch (kind.own()) {
+    case OwnMove::slice:
       return "slice";
-    case MoveKind::copy:
+    case OwnMove::copy:
       return "copy";
-    case MoveKind::pack:
+    case OwnMove::pack:
       return "pack";
-    case MoveKind::unpack:
+    case OwnMove::unpack:
       return "unpack";
   }
   fail_internal("a move has a kind");

@@ -69,7 +69,7 @@ class HubCuts {
   HubCuts(const HubFile& file, const TextCutter& cutter, const HubWords& words) {
     choose_how(file, cutter);
     for (std::size_t byte = 0; byte < 256; ++byte)
-      parts_[byte] = words.parts_before_symbol(static_cast<char>(byte));
+      parts_[byte] = words.shares_before_symbol(static_cast<char>(byte));
     for (const HubFile::Added& added : file.added) {
       takes_spaces_ = takes_spaces_ || added.takes_left || added.takes_right;
       for (std::size_t at = 0; at < added.text.size(); ++at) join(added.text, at);
@@ -246,7 +246,7 @@ class FileTokenizer final : public Tokenizer {
       std::size_t begin = 0;
       for (std::size_t at = 1; (at = word.find(space_symbol, at)) != word.npos;
            at += space_symbol.size())
-        if (of_.words_.parts_before_symbol(word[at - 1])) {
+        if (of_.words_.shares_before_symbol(word[at - 1])) {
           put(word.substr(begin, at - begin));
           begin = at;
         }

@@ -25,7 +25,7 @@ class HubWords {
 
   /// True if no token reaches from a character that ends with this byte over a U+2581 after it: a
   /// text may be cut between them.
-  bool parts_before_symbol(char byte) const { return !joined_[static_cast<unsigned char>(byte)]; }
+  bool shares_before_symbol(char byte) const { return !joined_[static_cast<unsigned char>(byte)]; }
 
   /// The text that each id stands for.
   const std::vector<std::string>& surfaces() const { return surfaces_; }

@@ -81,9 +81,12 @@ double kernel_s(const Device& device, std::string_view op, DType dtype, double f
 }
 
 const std::vector<std::string>& measured_kinds() {
-  static const std::vector<std::string> kinds = {"all_reduce", "all_gather", "reduce_scatter",
-                                                 "all_to_all", "send"};
-  return kinds;
+  static const auto names = [] {
+    std::vector<std::string> list;
+    for (const ExchangeKind kind : exchange_kinds()) list.emplace_back(to_string(kind));
+    return list;
+  }();
+  return names;
 }
 
 std::int64_t Cluster::devices() const {
@@ -142,7 +145,7 @@ double MeasuredGroup::seconds(double bytes) const {
          std::pow(b.seconds / a.seconds, std::log(bytes / a.bytes) / std::log(b.bytes / a.bytes));
 }
 
-const MeasuredGroup* Cluster::measured(const std::string& kind, std::int64_t ranks,
+const MeasuredGroup* Cluster::measured(ExchangeKind kind, std::int64_t ranks,
                                        std::int64_t stride) const {
   const auto found = std::find_if(groups.begin(), groups.end(), [&](const MeasuredGroup& group) {
     return group.kind == kind && group.ranks == ranks && group.stride == stride;
@@ -150,7 +153,7 @@ const MeasuredGroup* Cluster::measured(const std::string& kind, std::int64_t ran
   return found == groups.end() ? nullptr : &*found;
 }
 
-const MeasuredGroup* Cluster::measured_alike(const std::string& kind, std::int64_t ranks,
+const MeasuredGroup* Cluster::measured_alike(ExchangeKind kind, std::int64_t ranks,
                                              std::int64_t stride) const {
   const MeasuredGroup* same = measured(kind, ranks, stride);
   const auto has_pairs = [](const Level& level) { return !level.pairs.empty(); };

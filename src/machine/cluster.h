@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/collective.h"
 #include "base/dtype.h"
 
 namespace fourfold::machine {
@@ -109,7 +110,7 @@ struct MeasuredTime {
 /// has the size of the whole tensor: what is reduced, what is gathered, what all members of a
 /// reduce_scatter get together, what a member of an all_to_all sends, a message.
 struct MeasuredGroup {
-  std::string kind;         // "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send"
+  ExchangeKind kind;
   std::int64_t ranks = 2;   // members
   std::int64_t stride = 1;  // between the numbers of two neighbours
   double latency_s = 0;
@@ -121,7 +122,7 @@ struct MeasuredGroup {
   double seconds(double bytes) const;
 };
 
-/// The kinds that an entry may have.
+/// The names of the kinds that an entry may have.
 const std::vector<std::string>& measured_kinds();
 
 struct Cluster {
@@ -151,12 +152,11 @@ struct Cluster {
   /// where they meet, or the narrowest port on the way. Requires two devices.
   double pair_bytes_per_s(std::int64_t a, std::int64_t b) const;
   /// The measured entry of such a group; nullptr where there is none.
-  const MeasuredGroup* measured(const std::string& kind, std::int64_t ranks,
-                                std::int64_t stride) const;
+  const MeasuredGroup* measured(ExchangeKind kind, std::int64_t ranks, std::int64_t stride) const;
   /// The same or, where there is none and all links of a level are alike, that of a group of
   /// another stride whose members lie in as many units of every level: the same links carry it, as
   /// many at a time.
-  const MeasuredGroup* measured_alike(const std::string& kind, std::int64_t ranks,
+  const MeasuredGroup* measured_alike(ExchangeKind kind, std::int64_t ranks,
                                       std::int64_t stride) const;
   bool operator==(const Cluster&) const = default;
 };

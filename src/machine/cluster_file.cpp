@@ -244,7 +244,7 @@ class ClusterReader {
   MeasuredGroup group(const YamlNode& node, const Cluster& cluster) {
     MapReader reader = map(node, "this group");
     MeasuredGroup group;
-    group.kind = reader.one_of("kind", measured_kinds());
+    group.kind = find_collective(reader.one_of("kind", measured_kinds()));  // none: a message
     group.ranks = reader.whole("ranks", 2);
     group.stride = reader.whole("stride", 1);
     group.latency_s = reader.quantity("latency", Quantity::seconds);
@@ -351,8 +351,9 @@ std::string to_yaml(const Cluster& cluster, const std::string& comment) {
                    quantity_text(cluster.file_system_bytes_per_s, Quantity::bytes_per_s));
   if (!cluster.groups.empty()) text += "groups:\n";
   for (const MeasuredGroup& group : cluster.groups) {
-    text += format("  - {{kind: {}, ranks: {}, stride: {}, latency: {}, rate: {}", group.kind,
-                   group.ranks, group.stride, quantity_text(group.latency_s, Quantity::seconds),
+    text += format("  - {{kind: {}, ranks: {}, stride: {}, latency: {}, rate: {}",
+                   to_string(group.kind), group.ranks, group.stride,
+                   quantity_text(group.latency_s, Quantity::seconds),
                    quantity_text(group.bytes_per_s, Quantity::bytes_per_s));
     std::string before = ", times: [";
     for (const MeasuredTime& time : group.times) {

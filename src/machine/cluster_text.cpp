@@ -131,8 +131,9 @@ std::string groups_text(const Cluster& cluster) {
   std::string text = format("\n{:<15} {:>6} {:>7} {:>10} {:>12}\n", "measured", "ranks", "stride",
                             "latency", "tensor");
   for (const MeasuredGroup& group : cluster.groups)
-    text += format("{:<15} {:>6} {:>7} {:>10} {:>12}\n", group.kind, group.ranks, group.stride,
-                   rounded(group.latency_s, Quantity::seconds), rate_text(group.bytes_per_s));
+    text += format("{:<15} {:>6} {:>7} {:>10} {:>12}\n", to_string(group.kind), group.ranks,
+                   group.stride, rounded(group.latency_s, Quantity::seconds),
+                   rate_text(group.bytes_per_s));
   return text;
 }
 
@@ -201,7 +202,7 @@ Json cluster_json(const Cluster& cluster) {
   Json levels = Json::array(), groups = Json::array();
   for (const Level& level : cluster.levels) levels.push(level_json(level));
   for (const MeasuredGroup& group : cluster.groups)
-    groups.push(Json::object({{"kind", group.kind},
+    groups.push(Json::object({{"kind", to_string(group.kind)},
                               {"ranks", group.ranks},
                               {"stride", group.stride},
                               {"latency_s", group.latency_s},

@@ -112,7 +112,8 @@ double axis_bytes_per_s(const Cluster& cluster, AxisGroup group) {
 
 double all_reduce_bytes_per_s(const Cluster& cluster, AxisGroup group) {
   if (group.ranks == 1) return unbounded;
-  if (const auto* measured = cluster.measured_alike("all_reduce", group.ranks, group.stride))
+  if (const auto* measured =
+          cluster.measured_alike(Collective::all_reduce, group.ranks, group.stride))
     return measured->bytes_per_s;
   const auto ranks = static_cast<double>(group.ranks);
   return ranks / (2 * (ranks - 1)) * axis_bytes_per_s(cluster, group);

@@ -10,14 +10,6 @@ namespace {
 
 constexpr int exchange_tag = 1;
 
-comm::Group::Kind kind_of(const std::string& kind) {
-  using Kind = comm::Group::Kind;
-  for (const Kind one :
-       {Kind::all_reduce, Kind::reduce_scatter, Kind::all_gather, Kind::all_to_all})
-    if (comm::to_string(one) == kind) return one;
-  fail_internal("an exchange is of a kind that machines list");
-}
-
 }  // namespace
 
 DeviceCarrier::DeviceCarrier(comm::World& world, run::cuda::Device& device,
@@ -42,7 +34,7 @@ void DeviceCarrier::prepare(const Exchange& exchange, const std::vector<Rank>& m
   require(most_bytes <= most_bytes_, "there is memory for the largest exchange");
   kind_ = exchange.kind;
   members_ = members;
-  if (kind_ == "send") {
+  if (!kind_) {
     std::vector<comm::Channel> channels;
     if (members.back().index() < world_.size()) {
       const Rank peer = members[members[0] == world_.rank() ? 1 : 0];
@@ -67,14 +59,9 @@ void DeviceCarrier::send_and_receive(comm::Bytes bytes) {
 
 void DeviceCarrier::call(std::size_t bytes) {
   const comm::Bytes from(memory_, bytes), to(memory_ + most_bytes_, bytes);
-  if (kind_ == "send") return send_and_receive(from);
-  using Kind = comm::Group::Kind;
-  const Kind kind = kind_of(kind_);
-  const std::size_t share = bytes / members_.size();
-  const bool is_gather = kind == Kind::all_gather, is_scatter = kind == Kind::reduce_scatter;
-  const comm::Bytes sent = is_gather ? from.first(share) : from;
-  const comm::Bytes taken = kind == Kind::all_reduce ? from : is_scatter ? to.first(share) : to;
-  group_->enqueue({kind, DType::f32, Reduction::sum, {sent}, {taken}}, stream_.get());
+  if (!kind_) return send_and_receive(from);
+  const auto [sent, taken] = sides_of(*kind_, from, to, members_.size());
+  group_->enqueue({*kind_, DType::f32, Reduction::sum, {sent}, {taken}}, stream_.get());
 }
 
 void DeviceCarrier::settle() {

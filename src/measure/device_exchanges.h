@@ -36,7 +36,7 @@ class DeviceCarrier : public Carrier {
   run::cuda::OwnedStream stream_;
   run::cuda::DeviceMemory own_;  // where `carries` has no memory of its own
   std::byte* memory_ = nullptr;  // two halves, so that all kinds have room
-  std::string kind_;
+  ExchangeKind kind_;
   std::vector<Rank> members_;
   comm::DeviceGroup* group_ = nullptr;
 };

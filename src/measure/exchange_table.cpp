@@ -35,8 +35,8 @@ std::string line_of(const TimedExchange& result) {
   const bool has_link = std::isfinite(result.link_bytes_per_s);
   const Exchange& exchange = result.times.exchange;
   return format(
-      "{:<15} {:<12} {:>6} {:>7} {:>10} {:>12.1f} {:>9.4g} {:>10} {:>7} {:>7.0f}%\n", exchange.kind,
-      result.group.name, exchange.ranks, exchange.stride,
+      "{:<15} {:<12} {:>6} {:>7} {:>10} {:>12.1f} {:>9.4g} {:>10} {:>7} {:>7.0f}%\n",
+      to_string(exchange.kind), result.group.name, exchange.ranks, exchange.stride,
       format_bytes(std::llround(result.sample.bytes)), 1e6 * result.sample.seconds,
       result.ring_bytes_per_s() / 1e9,
       has_link ? format("{:.4g}", result.link_bytes_per_s / 1e9) : "-",
@@ -47,7 +47,7 @@ std::string line_of(const TimedExchange& result) {
 Json json_of(const TimedExchange& result) {
   const Exchange& exchange = result.times.exchange;
   return Json::object()
-      .set("kind", exchange.kind)
+      .set("kind", to_string(exchange.kind))
       .set("group", result.group.name)
       .set("ranks", exchange.ranks)
       .set("stride", exchange.stride)
@@ -93,8 +93,8 @@ void measure_exchanges(comm::World& world, Carrier& carrier, const std::string& 
   show(title + "\n\n" + exchanges_header());
   Json results = Json::array();
   for (const NamedGroup& group : groups_of(ranks, request.grid))
-    for (const std::string& kind : request.kinds) {
-      const Exchange exchange{kind, kind == "send" ? 2 : group.ranks, group.stride};
+    for (const ExchangeKind kind : request.kinds) {
+      const Exchange exchange{kind, kind ? group.ranks : 2, group.stride};
       const ExchangeTimes times =
           measure_exchange(world, carrier, exchange, request.sizes, request.seconds);
       const double link = request.machine ? machine::axis_bytes_per_s(

@@ -31,8 +31,8 @@ std::vector<NamedGroup> groups_of(std::int64_t world, const std::optional<GridSi
 
 /// What is to be measured.
 struct ExchangeRequest {
-  std::optional<GridSizes> grid;            // none: groups of all ranks alone
-  std::vector<std::string> kinds;           // of machine::measured_kinds()
+  std::optional<GridSizes> grid;  // none: groups of all ranks alone
+  std::vector<ExchangeKind> kinds;
   std::vector<std::int64_t> sizes;          // of whole tensors, in bytes, the smallest first
   std::optional<machine::Cluster> machine;  // whose links stand beside what is measured
   double seconds = 0.1;                     // for each line

@@ -46,11 +46,11 @@ std::vector<Exchange> exchanges_of(std::int64_t world, std::int64_t host_ranks) 
   };
   for (std::int64_t ranks = 2; ranks <= world;
        ranks = std::min(2 * ranks, std::max(world, ranks + 1)))
-    for (const char* kind : {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"})
+    for (const CollectiveFacts& row : collectives)
       for (const std::int64_t stride : {std::int64_t{1}, world / ranks})
-        if (world % (ranks * stride) == 0) add({kind, ranks, stride});
+        if (world % (ranks * stride) == 0) add({row.kind, ranks, stride});
   for (const std::int64_t stride : {std::int64_t{1}, host_ranks})
-    if (stride < world) add({"send", 2, stride});
+    if (stride < world) add({message_of_two, 2, stride});
   return all;
 }
 
@@ -62,9 +62,15 @@ std::vector<std::int64_t> quick_sizes() {
 }
 
 double ring_share(const Exchange& exchange) {
-  if (exchange.kind == "send") return 1;
-  const auto ranks = static_cast<double>(exchange.ranks);
-  return (exchange.kind == "all_reduce" ? 2 : 1) * (ranks - 1) / ranks;
+  return exchange.kind ? facts_of(*exchange.kind).sent_share(static_cast<double>(exchange.ranks))
+                       : 1;
+}
+
+Sides sides_of(Collective kind, comm::Bytes from, comm::Bytes to, std::size_t members) {
+  const CollectiveFacts& facts = facts_of(kind);
+  const comm::Bytes after = facts.is_in_place() ? from : to;
+  return {from.first(facts.bytes_before(from.size(), members)),
+          after.first(facts.bytes_after(after.size(), members))};
 }
 
 void HostCarrier::prepare(const Exchange& exchange, const std::vector<Rank>& members,
@@ -72,7 +78,7 @@ void HostCarrier::prepare(const Exchange& exchange, const std::vector<Rank>& mem
   kind_ = exchange.kind;
   members_ = members;
   memory_.resize(static_cast<std::size_t>(2 * most_bytes));
-  if (kind_ == "send") return;
+  if (!kind_) return;
   const comm::GroupSpec spec{format("bench {} {}", exchange.ranks, exchange.stride), members,
                              most_bytes};
   world_.create_groups({&spec, 1});
@@ -81,19 +87,9 @@ void HostCarrier::prepare(const Exchange& exchange, const std::vector<Rank>& mem
 
 void HostCarrier::call(std::size_t bytes) {
   const std::span<std::byte> from(memory_.data(), bytes), to(from.data() + bytes, bytes);
-  const std::size_t share = bytes / members_.size();
-  if (kind_ == "send")
-    send_and_receive(world_, members_[members_[0] == world_.rank() ? 1 : 0], from);
-  else if (kind_ == "all_reduce")
-    group_->all_reduce(from, DType::f32, Reduction::sum);
-  else if (kind_ == "reduce_scatter")
-    group_->reduce_scatter(from, to.first(share), DType::f32, Reduction::sum);
-  else if (kind_ == "all_gather")
-    group_->all_gather(from.first(share), to);
-  else if (kind_ == "all_to_all")
-    group_->all_to_all(from, to);
-  else
-    fail_internal("an exchange is of a kind that machines list");
+  if (!kind_) return send_and_receive(world_, members_[members_[0] == world_.rank() ? 1 : 0], from);
+  const Sides sides = sides_of(*kind_, from, to, members_.size());
+  group_->carry_out(*kind_, {&sides.from, 1}, {&sides.to, 1}, DType::f32, Reduction::sum);
 }
 
 ExchangeTimes measure_exchange(comm::World& world, Carrier& carrier, const Exchange& exchange,
@@ -101,12 +97,12 @@ ExchangeTimes measure_exchange(comm::World& world, Carrier& carrier, const Excha
   const std::int64_t even = exchange.ranks * size_bytes(DType::f32);
   const std::vector<Rank> members = members_of(world, exchange);
   const bool has_peer = members.back().index() < world.size();
-  require(has_peer || exchange.kind == "send", "groups tile the ranks");
+  require(has_peer || !exchange.kind, "groups tile the ranks");
   carrier.prepare(exchange, members,
                   *std::max_element(sizes_bytes.begin(), sizes_bytes.end()) + even);
   ExchangeTimes times{exchange, {}, 0, {}};
   std::vector<double> spreads;
-  const double ways = exchange.kind == "send" ? 2 : 1;
+  const double ways = exchange.kind ? 1 : 2;
   for (const std::int64_t size : sizes_bytes) {
     const std::int64_t bytes = std::max(size / even, std::int64_t{1}) * even;
     if (!times.samples.empty() && times.samples.back().bytes == static_cast<double>(bytes))

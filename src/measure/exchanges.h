@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/collective.h"
 #include "base/mesh.h"
 #include "comm/world.h"
 #include "measure/line_fit.h"
@@ -15,10 +16,9 @@
 namespace fourfold::measure {
 
 /// All groups of `ranks` ranks at this stride do the same at once, as the groups of a mesh's axis
-/// do. The kinds are those of machine::measured_kinds(); a "send" is one way of a message between
-/// two ranks, each of which sends and receives in turn.
+/// do. A message is one way of two ranks, each of which sends and receives in turn.
 struct Exchange {
-  std::string kind;
+  ExchangeKind kind;
   std::int64_t ranks = 2, stride = 1;
   bool operator==(const Exchange&) const = default;
 };
@@ -32,10 +32,15 @@ std::vector<Exchange> exchanges_of(std::int64_t world, std::int64_t host_ranks);
 std::vector<std::int64_t> usual_sizes();
 std::vector<std::int64_t> quick_sizes();
 
-/// How many bytes each rank sends in a ring for every byte of the exchange: 2 (n-1)/n of an
-/// all-reduce, (n-1)/n of other collectives, 1 of a send. With it a time becomes what a rank gets
-/// of its link.
+/// How many bytes each rank sends for every byte of the exchange, where it could take a tree by a
+/// ring. With it a time becomes what a rank gets of its link.
 double ring_share(const Exchange& exchange);
+
+/// What one member reads and writes in a collective, of memory for a payload on each side.
+struct Sides {
+  comm::Bytes from, to;
+};
+Sides sides_of(Collective kind, comm::Bytes from, comm::Bytes to, std::size_t members);
 
 /// What carries exchanges between the ranks, as one of them sees it.
 class Carrier {
@@ -63,7 +68,7 @@ class HostCarrier : public Carrier {
 
  private:
   comm::World& world_;
-  std::string kind_;
+  ExchangeKind kind_;
   std::vector<Rank> members_;
   std::vector<std::byte> memory_;  // two halves, so that all kinds have room
   comm::Group* group_ = nullptr;

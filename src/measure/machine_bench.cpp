@@ -163,8 +163,9 @@ std::string exchange_line(const ExchangeTimes& times) {
   return format(
       "  {:<14} {:>4} ranks, stride {:>3}  {:>8.1f} us + {:>7.4g} GB/s   spread {:>3.0f}%"
       "   line within {:.0f}%",
-      times.exchange.kind, times.exchange.ranks, times.exchange.stride, 1e6 * times.fit.latency_s,
-      times.fit.bytes_per_s / 1e9, 100 * times.spread, 100 * times.fit.worst_error);
+      to_string(times.exchange.kind), times.exchange.ranks, times.exchange.stride,
+      1e6 * times.fit.latency_s, times.fit.bytes_per_s / 1e9, 100 * times.spread,
+      100 * times.fit.worst_error);
 }
 
 /// Three digits: a fourth is noise.
@@ -226,7 +227,7 @@ machine::ComputeRate rate_of(const std::vector<ProductTime>& products, DType dty
 /// What messages between ranks this far apart reach.
 const LineFit& send_at(const MachineTimes& times, std::int64_t stride) {
   for (const ExchangeTimes& exchange : times.exchanges)
-    if (exchange.exchange == Exchange{"send", 2, stride}) return exchange.fit;
+    if (exchange.exchange == Exchange{message_of_two, 2, stride}) return exchange.fit;
   fail_internal("messages were timed at every level");
 }
 

@@ -46,6 +46,8 @@ std::string_view name(const Instruction& instruction) {
       []<class Kind>(const Kind& what) -> std::string_view {
         if constexpr (std::is_same_v<Kind, Compute>)
           return op::name(what.op);
+        else if constexpr (AnyCollective<Kind>)
+          return to_string(what.kind);
         else
           return Kind::name;
       },

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/collective.h"
 #include "base/dtype.h"
 #include "base/ids.h"
 #include "base/mesh.h"
@@ -54,12 +55,16 @@ struct Compute {
   bool operator==(const Compute&) const = default;
 };
 
+// Collectives: what a kind holds before and after is what its collective does, and all variants of
+// that (CollectiveFacts::plain) are of this kind. `kind` says which one it is, and names it.
+
 /// data = reduction of data over the group, for each tensor.
 struct AllReduce {
-  static constexpr std::string_view name = "all_reduce";
+  static constexpr Collective plain = Collective::all_reduce;
   GroupId group;
   op::Reduction reduction = op::Reduction::sum;
   Slices data;
+  Collective kind = plain;
   bool operator==(const AllReduce&) const = default;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -72,10 +77,11 @@ struct AllReduce {
 /// Member i of the group gets the i-th of equal parts of the reduction of `from`, for each tensor.
 /// Entry k of `to` belongs to entry k of `from`, here and in the kinds below.
 struct ReduceScatter {
-  static constexpr std::string_view name = "reduce_scatter";
+  static constexpr Collective plain = Collective::reduce_scatter;
   GroupId group;
   op::Reduction reduction = op::Reduction::sum;
   Slices from, to;
+  Collective kind = plain;
   bool operator==(const ReduceScatter&) const = default;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -88,9 +94,10 @@ struct ReduceScatter {
 
 /// to = the `from` of all members, in their order, for each tensor.
 struct AllGather {
-  static constexpr std::string_view name = "all_gather";
+  static constexpr Collective plain = Collective::all_gather;
   GroupId group;
   Slices from, to;
+  Collective kind = plain;
   bool operator==(const AllGather&) const = default;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -102,9 +109,10 @@ struct AllGather {
 
 /// Part j of member i's `from` becomes part i of member j's `to`, for each tensor.
 struct AllToAll {
-  static constexpr std::string_view name = "all_to_all";
+  static constexpr Collective plain = Collective::all_to_all;
   GroupId group;
   Slices from, to;
+  Collective kind = plain;
   bool operator==(const AllToAll&) const = default;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -248,10 +256,10 @@ std::string_view name(const Instruction& instruction);
 
 /// The kinds in which the members of a group meet.
 template <class Kind>
-concept Collective = requires(const Kind& what) { what.group; };
+concept AnyCollective = requires(const Kind& what) { what.group; };
 
 /// Calls visit(from, to) for each tensor of a collective; where it works in place, both are one.
-template <Collective Kind, class Visit>
+template <AnyCollective Kind, class Visit>
 void for_each_tensor(Kind& what, Visit&& visit) {
   if constexpr (requires { what.data; })
     for (auto& slice : what.data) visit(slice, slice);

@@ -331,7 +331,15 @@ template <std::size_t Index = 0>
 bool parse_named_kind(std::string_view name, Words& words, const ReadContext& context, What& what) {
   if constexpr (Index < std::variant_size_v<AnyKind>) {
     using Kind = std::variant_alternative_t<Index, AnyKind>;
-    if constexpr (!std::is_same_v<Kind, Compute>) {
+    if constexpr (AnyCollective<Kind>) {
+      const std::optional<Collective> kind = find_collective(name);
+      if (kind && facts_of(*kind).plain == Kind::plain) {
+        Kind collective = parse_kind<Kind>(words, context);
+        collective.kind = *kind;
+        what = std::move(collective);
+        return true;
+      }
+    } else if constexpr (!std::is_same_v<Kind, Compute>) {
       if (Kind::name == name) {
         what = parse_kind<Kind>(words, context);
         return true;

@@ -20,10 +20,6 @@ std::string_view label_of(const Program& program, const Slice& slice) {
   return buffer.label;
 }
 
-/// How often a ring sends the payload of a collective, in parts of (n-1)/n.
-template <Collective Kind>
-constexpr double ring_passes = std::is_same_v<Kind, AllReduce> ? 2 : 1;
-
 /// By group: the first one along the same axes.
 std::vector<std::size_t> places_of(const Program& program) {
   std::vector<std::size_t> places;
@@ -43,27 +39,27 @@ std::vector<Traffic> traffic(const Program& program) {
   std::map<std::tuple<std::size_t, std::string_view, std::string_view>, Traffic> entries;
   const auto count = [&](std::size_t place, std::string axis, std::string_view kind,
                          const Slice& tensor, std::int64_t payload_bytes,
-                         double passes) -> Traffic& {
+                         double share) -> Traffic& {
     const std::string_view label = label_of(program, tensor);
     Traffic& entry =
         entries
             .try_emplace({place, kind, label}, Traffic{std::move(axis), kind, std::string(label)})
             .first->second;
     entry.payload_bytes += payload_bytes;
-    entry.sent_bytes += passes * static_cast<double>(payload_bytes);
+    entry.sent_bytes += share * static_cast<double>(payload_bytes);
     return entry;
   };
   const std::vector<std::size_t> places = places_of(program);
   const auto count_all = [&]<class Kind>(const Kind& what) {
     if constexpr (std::is_same_v<Kind, Send>)
       ++count(program.groups.size(), "", Send::name, what.from, what.from.bytes(), 1).calls;
-    if constexpr (Collective<Kind>) {
+    if constexpr (AnyCollective<Kind>) {
       const Group& group = program.groups[what.group.index()];
       const auto ranks = static_cast<double>(group.members.size());
       std::int64_t calls = 1;
       for_each_tensor(what, [&](const Slice& from, const Slice& to) {
-        count(places[what.group.index()], program.axes_text(group), Kind::name, from,
-              std::max(from.bytes(), to.bytes()), ring_passes<Kind> * (ranks - 1) / ranks)
+        count(places[what.group.index()], program.axes_text(group), to_string(what.kind), from,
+              std::max(from.bytes(), to.bytes()), facts_of(what.kind).sent_share(ranks))
             .calls += std::exchange(calls, 0);
       });
     }

@@ -21,8 +21,8 @@ struct Traffic {
   /// Bytes of the tensors before they are cut or after they are gathered: what `all_reduce` holds,
   /// the larger side of the others.
   std::int64_t payload_bytes = 0;
-  /// Bytes that one rank sends by ring algorithms, for n ranks and payload B: all_reduce 2 (n-1)/n
-  /// B, the others (n-1)/n B (Thakur et al. 2005; also what all_to_all sends at least); messages B.
+  /// Bytes that one rank sends: CollectiveFacts::sent_share of the payload, also where an
+  /// all-reduce could take a tree; all of a message.
   double sent_bytes = 0;
   bool operator==(const Traffic&) const = default;
 };

@@ -112,11 +112,11 @@ class Preparation {
     set_reorder(prepared, unpack.to, unpack.from, false);
   }
 
-  template <program::Collective Kind>
+  template <program::AnyCollective Kind>
   void set(PreparedInstruction& prepared, const Kind& what) {
     if (has_peers(what.group)) {
       prepared.what = prepared_collective(what);
-    } else if constexpr (!std::is_same_v<Kind, program::AllReduce>) {
+    } else if constexpr (requires { what.from; }) {
       PreparedCopy copy;
       program::for_each_tensor(what, [&](const Slice& from, const Slice& to) {
         copy.tensors.push_back(prepared_copy(from, to));
@@ -131,20 +131,7 @@ class Preparation {
     set_message(prepared, false, recv.peer, recv.tag, recv.to);
   }
 
-  static constexpr comm::Group::Kind kind_of(const program::AllReduce&) {
-    return comm::Group::Kind::all_reduce;
-  }
-  static constexpr comm::Group::Kind kind_of(const program::ReduceScatter&) {
-    return comm::Group::Kind::reduce_scatter;
-  }
-  static constexpr comm::Group::Kind kind_of(const program::AllGather&) {
-    return comm::Group::Kind::all_gather;
-  }
-  static constexpr comm::Group::Kind kind_of(const program::AllToAll&) {
-    return comm::Group::Kind::all_to_all;
-  }
-
-  template <program::Collective Kind>
+  template <program::AnyCollective Kind>
   PreparedCollective prepared_collective(const Kind& what) const {
     PreparedCollective collective;
     const program::Group& group = program_.groups[what.group.index()];
@@ -165,7 +152,7 @@ class Preparation {
     });
     require(dtype.has_value(), "a collective moves a tensor");
     for (comm::DeviceCollective& each : collective.what) {
-      each.kind = kind_of(what);
+      each.kind = what.kind;
       each.dtype = *dtype;
       if constexpr (requires { what.reduction; }) each.reduction = what.reduction;
     }
@@ -332,16 +319,7 @@ void write_nan(std::byte* element, DType dtype) {
 
 void carry_out(const PreparedCollective& collective, std::size_t parity) {
   const comm::DeviceCollective& what = collective.what[parity];
-  switch (what.kind) {
-    case comm::Group::Kind::all_reduce:
-      return collective.group->all_reduce(what.to, what.dtype, what.reduction);
-    case comm::Group::Kind::reduce_scatter:
-      return collective.group->reduce_scatter(what.from, what.to, what.dtype, what.reduction);
-    case comm::Group::Kind::all_gather:
-      return collective.group->all_gather(what.from, what.to);
-    case comm::Group::Kind::all_to_all:
-      return collective.group->all_to_all(what.from, what.to);
-  }
+  collective.group->carry_out(what.kind, what.from, what.to, what.dtype, what.reduction);
 }
 
 void carry_out(const PreparedMessage& message, comm::World& world, std::size_t parity) {

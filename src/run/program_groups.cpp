@@ -20,7 +20,7 @@ Size size_of(const program::Instruction& instruction) {
   Size size;
   std::visit(
       [&]<class Kind>(const Kind& what) {
-        if constexpr (program::Collective<Kind>) {
+        if constexpr (program::AnyCollective<Kind>) {
           std::size_t tensors = 0;
           std::int64_t both = 0;
           program::for_each_tensor(what, [&](const program::Slice& from, const program::Slice& to) {

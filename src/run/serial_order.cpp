@@ -29,7 +29,7 @@ bool is_pass(const program::Task& task) {
 bool is_counted(const program::Instruction& instruction) {
   return std::visit(
       []<class Kind>(const Kind&) {
-        return std::is_same_v<Kind, program::Compute> || program::Collective<Kind>;
+        return std::is_same_v<Kind, program::Compute> || program::AnyCollective<Kind>;
       },
       instruction.what);
 }

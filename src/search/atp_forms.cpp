@@ -9,7 +9,7 @@ namespace {
 
 bool is_measured(const machine::Cluster& cluster, std::int64_t d1, std::int64_t d2) {
   const auto is_known = [&](std::int64_t ranks, std::int64_t stride) {
-    return ranks == 1 || cluster.measured("all_reduce", ranks, stride) != nullptr;
+    return ranks == 1 || cluster.measured(Collective::all_reduce, ranks, stride) != nullptr;
   };
   return d1 * d2 > 1 && is_known(d1, d2) && is_known(d2, 1);
 }

@@ -19,7 +19,6 @@ namespace {
 
 using compile::Handover;
 using compile::Move;
-using compile::MoveKind;
 using compile::ShardedGraph;
 using compile::ShardedValue;
 using graph::Node;
@@ -136,11 +135,11 @@ class Counter {
     use(move.from);
     use(move.to);
     if (move.sum) use(*move.sum);
-    const MoveKind kind = move.conversion.kind;
     const bool is_once = graph_.value(move.to).is_converted_once;
     if (is_once) is_once_a_step_[move.to.index()] = true;
     const double calls = is_once ? 1 : times(move.phase, move.purpose);
-    if (!compile::is_collective(kind)) {
+    const std::optional<Collective> kind = move.conversion.kind.collective();
+    if (!kind) {
       demand_.other_bytes += calls * 2 * bytes(move.to);
       return;
     }
@@ -152,7 +151,7 @@ class Counter {
     const Sent once = sent_of(move.conversion, mesh_, bytes(move.from), bytes(move.to));
     exchanges_[{move.purpose, move.conversion.axes}].push_back({step_, &move});
     Sent& sent =
-        demand_.sent[{move.purpose, kind, move.conversion.axes, graph_.value(move.from).label,
+        demand_.sent[{move.purpose, *kind, move.conversion.axes, graph_.value(move.from).label,
                       move.phase == Phase::update, is_hideable(move)}];
     sent.calls += calls;
     sent.payload_bytes += calls * once.payload_bytes;
@@ -322,10 +321,16 @@ class Counter {
     return lives;
   }
 
+  /// True for a gather: a dim loses a cut, and none gains it.
+  static bool brings_whole(const Move& move) {
+    const std::optional<Collective> kind = move.conversion.kind.collective();
+    return kind && facts_of(*kind).gathers() && !facts_of(*kind).scatters();
+  }
+
   static void gather_ahead(const std::vector<Exchange>& list, const std::vector<std::size_t>& reads,
                            std::vector<Life>& lives) {
     for (std::size_t i = 1; i < list.size(); ++i) {
-      if (list[i].move->conversion.kind != MoveKind::all_gather) continue;
+      if (!brings_whole(*list[i].move)) continue;
       Life& life = lives[list[i].move->to.index()];
       const std::size_t read = reads[list[i - 1].move->to.index()];
       if (life.first && read < *life.first) life.first = read;
@@ -336,9 +341,8 @@ class Counter {
   /// but for those of what is computed again.
   bool is_hideable(const Move& move) const {
     const plan::Overlap& overlap = plan_.overlap;
-    const MoveKind kind = move.conversion.kind;
     // What an update has changed is gathered when nothing is left to compute.
-    if (kind == MoveKind::all_gather && move.purpose == compile::Purpose::weights)
+    if (brings_whole(move) && move.purpose == compile::Purpose::weights)
       return overlap.all_gather && move.phase != Phase::update;
     if (move.purpose == compile::Purpose::gradients) return overlap.reduce_scatter;
     const bool is_again = graph_.value(move.from).name.find("/again") != std::string::npos;
@@ -369,10 +373,10 @@ Sent sent_of(const compile::Conversion& conversion, const Mesh& mesh, double fro
   for (const AxisId axis : conversion.axes)
     ranks *= static_cast<double>(mesh.axes[axis.index()].size);
   double payload = std::max(from_bytes, to_bytes);
-  if (conversion.kind == MoveKind::all_gather) payload = ranks * from_bytes;
-  if (conversion.kind == MoveKind::reduce_scatter) payload = ranks * to_bytes;
-  const double passes = conversion.kind == MoveKind::all_reduce ? 2 : 1;
-  return {1, payload, passes * (ranks - 1) / ranks * payload};
+  const CollectiveFacts& facts = facts_of(conversion.kind.collective().value());
+  if (facts.gathers() && !facts.scatters()) payload = ranks * from_bytes;
+  if (facts.scatters() && !facts.gathers()) payload = ranks * to_bytes;
+  return {1, payload, facts.sent_share(ranks) * payload};
 }
 
 Demand demand_of(const graph::Graph& train, const plan::Plan& plan) {

@@ -21,7 +21,7 @@ namespace fourfold::search {
 /// Collectives of one kind along the same axes, for the same purpose, on tensors of one label.
 struct SentKey {
   compile::Purpose purpose = compile::Purpose::activations;
-  compile::MoveKind kind = compile::MoveKind::all_reduce;
+  Collective kind = Collective::all_reduce;
   std::vector<AxisId> axes;
   std::string label;       // of the tensors: which part of the model made them
   bool is_at_end = false;  // once in a step, where buckets join them; else in each micro-batch

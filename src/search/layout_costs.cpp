@@ -119,11 +119,12 @@ double LayoutCosts::of_op(std::size_t node, const plan::NodeShardings& shardings
 }
 
 /// What may run beside computation is what demand.h takes for hideable.
-double LayoutCosts::share_that_costs(ValueId id, compile::MoveKind kind, bool is_at_end) const {
+double LayoutCosts::share_that_costs(ValueId id, Collective kind, bool is_at_end) const {
   const ValueRole role = train_.value(id).role;
   const plan::Overlap& overlap = setting_.overlap;
   bool may_hide = false;
-  if (role == ValueRole::parameter && kind == compile::MoveKind::all_gather)
+  const CollectiveFacts& facts = facts_of(kind);
+  if (role == ValueRole::parameter && facts.gathers() && !facts.scatters())
     may_hide = overlap.all_gather && !is_at_end;
   else if (role == ValueRole::gradient)
     may_hide = overlap.reduce_scatter;
@@ -149,7 +150,8 @@ double LayoutCosts::of_conversion(ValueId id, const Sharding& from, const Shardi
   Sharding at = from;
   for (const compile::Conversion& move : compile::conversion_path(from, to)) {
     const double after = bytes(move.after);
-    if (!compile::is_collective(move.kind)) {
+    const std::optional<Collective> kind = move.kind.collective();
+    if (!kind) {
       demand.other_bytes += 2 * after;
     } else {
       const Shape local_before = op::local_shape(value.shape, at, mesh),
@@ -163,8 +165,7 @@ double LayoutCosts::of_conversion(ValueId id, const Sharding& from, const Shardi
         sent.calls = std::min(1.0, sent.payload_bytes / static_cast<double>(setting_.bucket_bytes));
       std::vector<machine::AxisGroup> along;
       for (const AxisId axis : move.axes) along.push_back(setting_.groups[axis.index()]);
-      seconds +=
-          share_that_costs(id, move.kind, is_at_end) * pricer_.seconds(move.kind, along, sent);
+      seconds += share_that_costs(id, *kind, is_at_end) * pricer_.seconds(*kind, along, sent);
     }
     before = after;
     at = move.after;

@@ -63,7 +63,7 @@ class LayoutCosts {
 
  private:
   void find_repetitions();
-  double share_that_costs(graph::ValueId id, compile::MoveKind kind, bool is_at_end) const;
+  double share_that_costs(graph::ValueId id, Collective kind, bool is_at_end) const;
 
   const graph::Graph& train_;
   const LayoutSetting& setting_;

@@ -10,7 +10,6 @@
 namespace fourfold::search {
 namespace {
 
-using compile::MoveKind;
 using compile::Purpose;
 using machine::AxisGroup;
 
@@ -78,12 +77,11 @@ Pricer::Link Pricer::link_of(AxisGroup group) {
   return place->second;
 }
 
-double Pricer::seconds(MoveKind kind, const std::vector<AxisGroup>& groups, const Sent& sent) {
+double Pricer::seconds(Collective kind, const std::vector<AxisGroup>& groups, const Sent& sent) {
   const std::vector<AxisGroup> apart = joined(groups);
   if (apart.empty()) return 0;
   if (apart.size() == 1)
-    if (const auto* measured =
-            cluster_.measured_alike(std::string(to_string(kind)), apart[0].ranks, apart[0].stride))
+    if (const auto* measured = cluster_.measured_alike(kind, apart[0].ranks, apart[0].stride))
       return sent.calls > 0 ? sent.calls * measured->seconds(sent.payload_bytes / sent.calls)
                             : sent.payload_bytes / measured->bytes_per_s;
   double rate = std::numeric_limits<double>::infinity(), latency = 0, ranks = 1;
@@ -93,8 +91,7 @@ double Pricer::seconds(MoveKind kind, const std::vector<AxisGroup>& groups, cons
     latency = std::max(latency, link.latency_s);
     ranks *= static_cast<double>(group.ranks);
   }
-  const double starts = kind == MoveKind::all_reduce ? 2 * std::ceil(std::log2(ranks)) : ranks - 1;
-  return sent.calls * starts * latency + sent.sent_bytes / rate;
+  return sent.calls * facts_of(kind).steps(ranks) * latency + sent.sent_bytes / rate;
 }
 
 Price Pricer::price(const Demand& demand, const std::vector<AxisGroup>& groups) {
@@ -108,7 +105,7 @@ Price Pricer::price(const Demand& demand, const std::vector<AxisGroup>& groups) 
     return sharing * bytes / (device.memory_bytes_per_s * device.memory_share);
   };
   price.others = others_of(demand.other_bytes) + demand.instructions * device.instruction_s;
-  std::map<std::tuple<Purpose, MoveKind, std::vector<AxisId>>, TrafficPrice> traffic;
+  std::map<std::tuple<Purpose, Collective, std::vector<AxisId>>, TrafficPrice> traffic;
   std::vector<Hideable> in_micros, at_end;
   double at_end_exposed = 0;
   for (const auto& [key, sent] : demand.sent) {

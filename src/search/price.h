@@ -23,7 +23,7 @@ std::vector<machine::AxisGroup> groups_in_order(const Mesh& mesh,
 /// Seconds of one kind of collective along the same axes, for one purpose.
 struct TrafficPrice {
   compile::Purpose purpose = compile::Purpose::activations;
-  compile::MoveKind kind = compile::MoveKind::all_reduce;
+  Collective kind = Collective::all_reduce;
   std::vector<AxisId> axes;
   double sent_bytes = 0, seconds = 0;
 };
@@ -61,12 +61,10 @@ class Pricer {
   /// `groups`: by axis of the mesh that the demand was found on.
   Price price(const Demand& demand, const std::vector<machine::AxisGroup>& groups);
 
-  /// Seconds of collectives of one kind: latency of `calls` rings (of trees for all-reduces, whose
-  /// starts grow with the logarithm), and the bytes at the rate of the group. What was measured of
-  /// such groups replaces both. Groups along several axes that are no neighbours have the least
-  /// rate of theirs.
-  double seconds(compile::MoveKind kind, const std::vector<machine::AxisGroup>& groups,
-                 const Sent& sent);
+  /// Seconds of collectives of one kind: the latency of the steps of `calls` of them, and the bytes
+  /// at the rate of the group. What was measured of such groups replaces both. Groups along several
+  /// axes that are no neighbours have the least rate of theirs.
+  double seconds(Collective kind, const std::vector<machine::AxisGroup>& groups, const Sent& sent);
 
   const machine::Cluster& cluster() const { return cluster_; }
   /// machine::axis_bytes_per_s of the cluster.

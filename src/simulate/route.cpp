@@ -1,7 +1,6 @@
 #include "simulate/route.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <limits>
 #include <map>
@@ -23,12 +22,6 @@ double depth(std::size_t count) {
 }
 
 }  // namespace
-
-std::string_view to_string(Exchange exchange) {
-  constexpr std::array<std::string_view, 5> names = {"all_reduce", "all_gather", "reduce_scatter",
-                                                     "all_to_all", "send"};
-  return names[static_cast<std::size_t>(exchange)];
-}
 
 RouteMaker::RouteMaker(const Links& links)
     : links_(links), sums_(links.num_ports()), history_of_(links.num_ports()) {}
@@ -247,7 +240,7 @@ Route RouteMaker::ring(std::span<const Ranks* const> groups) {
 
 // --- all others
 
-Route RouteMaker::all_to_all(std::span<const Ranks* const> groups) {
+Route RouteMaker::direct(std::span<const Ranks* const> groups) {
   for (const Ranks* group : groups) {
     begin_group();
     set_devices(*group);
@@ -299,26 +292,20 @@ Route RouteMaker::message(std::span<const std::pair<Rank, Rank>> pairs) {
   return take_route(1);
 }
 
-Way choose_way(const Route& route, Exchange exchange, std::size_t members, double payload_bytes,
+Way choose_way(const Route& route, ExchangeKind exchange, std::size_t members, double payload_bytes,
                const machine::MeasuredGroup* measured) {
   if (measured != nullptr) {
     const double seconds = measured->seconds(payload_bytes),
                  latency_s = std::min(measured->latency_s, seconds);
     return {latency_s, (seconds - latency_s) / payload_bytes / route.alone_s, false};
   }
-  const double n = static_cast<double>(members);
-  switch (exchange) {
-    case Exchange::message:
-    case Exchange::all_to_all:
-      return {route.latency_s, 1, false};
-    case Exchange::all_gather:
-    case Exchange::reduce_scatter:
-      return {route.latency_s, (n - 1) / n, false};
-    case Exchange::all_reduce:
-      break;
-  }
-  const Way ring{2 * route.latency_s, 2 * (n - 1) / n, false};
-  const Way tree{2 * route.tree_latency_s, 2, true};
+  if (!exchange) return {route.latency_s, 1, false};
+  const CollectiveFacts& facts = facts_of(*exchange);
+  if (facts.path == Path::direct) return {route.latency_s, facts.passes, false};
+  const Way ring{facts.passes * route.latency_s, facts.sent_share(static_cast<double>(members)),
+                 false};
+  if (facts.path == Path::ring) return ring;
+  const Way tree{facts.passes * route.tree_latency_s, facts.passes, true};
   const auto alone_s = [&](const Way& way) {
     return way.latency_s + way.flow_bytes * payload_bytes * route.alone_s;
   };

@@ -7,19 +7,14 @@
 #include <cstdint>
 #include <map>
 #include <span>
-#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "base/collective.h"
 #include "simulate/links.h"
 
 namespace fourfold::simulate {
-
-/// What is exchanged, as a machine's measured groups name it.
-enum class Exchange : std::uint8_t { all_reduce, all_gather, reduce_scatter, all_to_all, message };
-/// "all_reduce", ..., "send".
-std::string_view to_string(Exchange exchange);
 
 /// Flows of one route through one port, or through each of several that are alike.
 struct Use {
@@ -53,7 +48,7 @@ class RouteMaker {
   /// level. Cost: linear in the members, by the number of levels.
   Route ring(std::span<const Ranks* const> groups);
   /// Each member sends to all others at once.
-  Route all_to_all(std::span<const Ranks* const> groups);
+  Route direct(std::span<const Ranks* const> groups);
   /// Messages from the first to the second.
   Route message(std::span<const std::pair<Rank, Rank>> pairs);
 
@@ -126,12 +121,13 @@ struct Way {
 };
 
 /// The way that is cheapest for so many bytes when nothing else is under way, as NCCL chooses it:
-///   ring  latency of (n-1) hops + (n-1)/n B / rate, both twice for an all-reduce
-///   tree  all-reduce alone: twice the latency to the root + 2 B / rate
+///   ring    latency of (n-1) hops + (n-1)/n B / rate, both as often as the collective has passes
+///   tree    where the collective may take one: passes times the latency to the root + B / rate
+///   direct  the latency of all sends + B / rate, as a message
 /// (Thakur, Rabenseifner, Gropp 2005, doi 10.1177/1094342005051521; Sanders, Speck, Traff 2009,
 /// doi 10.1016/j.parco.2009.09.001). B is the payload: the tensor before it is cut, or after it is
 /// gathered. A measured group overrides both.
-Way choose_way(const Route& route, Exchange exchange, std::size_t members, double payload_bytes,
+Way choose_way(const Route& route, ExchangeKind exchange, std::size_t members, double payload_bytes,
                const machine::MeasuredGroup* measured);
 
 }  // namespace fourfold::simulate

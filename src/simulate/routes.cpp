@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <string>
 #include <utility>
 
 #include "base/error.h"
@@ -18,6 +17,11 @@ std::int64_t stride_of(const Ranks& members) {
   return stride;
 }
 
+/// True if each member sends to all others at once; a collective alone.
+bool is_direct(ExchangeKind exchange) {
+  return facts_of(exchange.value()).path == Path::direct;
+}
+
 }  // namespace
 
 Routes::Routes(const Links& links, const program::MeetingsView& meetings,
@@ -29,9 +33,8 @@ Routes::Routes(const Links& links, const program::MeetingsView& meetings,
     for (const auto& stream : tracks[i].streams)
       for (const Item& item : stream)
         if (item.kind == Item::Kind::collective)
-          (tracks[i].exchanges[item.instruction] == Exchange::all_to_all
-               ? needs[i][item.id].all_to_all
-               : needs[i][item.id].ring) = true;
+          (is_direct(tracks[i].exchanges[item.instruction]) ? needs[i][item.id].direct
+                                                            : needs[i][item.id].ring) = true;
   }
   ranks_of_class_.resize(tracks.size());
   for (std::size_t rank = 0; rank < meetings.class_of.size(); ++rank)
@@ -79,10 +82,10 @@ void Routes::add_groups(std::size_t runner, const std::vector<Needs>& needs) {
           seen[number] = true;
         }
       }
-      return of_communicator_[key] = add(is_ring ? maker_.ring(groups) : maker_.all_to_all(groups));
+      return of_communicator_[key] = add(is_ring ? maker_.ring(groups) : maker_.direct(groups));
     };
     if (needs[i].ring) group.ring = find(true);
-    if (needs[i].all_to_all) group.all_to_all = find(false);
+    if (needs[i].direct) group.direct = find(false);
   }
 }
 
@@ -117,7 +120,7 @@ void Routes::add_messages(std::size_t runner) {
 
 Transfer Routes::transfer(std::size_t runner, const Item& item) const {
   const Track& track = tracks_[meetings_.class_of[runners_.list[runner].rank]];
-  const Exchange exchange = track.exchanges[item.instruction];
+  const ExchangeKind exchange = track.exchanges[item.instruction];
   const double payload_bytes = track.amounts[item.instruction];
   std::size_t members = 2;
   std::int64_t stride = 0;
@@ -132,14 +135,13 @@ Transfer Routes::transfer(std::size_t runner, const Item& item) const {
     const OfGroup& group = groups_[runner][item.id];
     members = group.members;
     stride = group.stride;
-    number = exchange == Exchange::all_to_all ? group.all_to_all : group.ring;
+    number = is_direct(exchange) ? group.direct : group.ring;
   }
   const machine::Cluster& cluster = links_.cluster();
-  const std::string kind(to_string(exchange));
   const machine::MeasuredGroup* measured =
       item.kind == Item::Kind::send
-          ? cluster.measured(kind, 2, stride)
-          : cluster.measured_alike(kind, static_cast<std::int64_t>(members), stride);
+          ? cluster.measured(exchange, 2, stride)
+          : cluster.measured_alike(exchange, static_cast<std::int64_t>(members), stride);
   const Way way = choose_way(routes_[number], exchange, members, payload_bytes, measured);
   const double launch_s = measured == nullptr ? cluster.device.instruction_s : 0;
   return {number, launch_s + way.latency_s, way.flow_bytes * payload_bytes, way.is_tree};

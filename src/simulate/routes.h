@@ -41,12 +41,12 @@ class Routes {
  private:
   /// The routes of one group of a runner.
   struct OfGroup {
-    std::uint32_t ring = 0, all_to_all = 0;  // routes, where something takes them
+    std::uint32_t ring = 0, direct = 0;  // routes, where something takes them
     std::size_t members = 0;
     std::int64_t stride = 0;  // between neighbours; 0: none is common
   };
   struct Needs {
-    bool ring = false, all_to_all = false;
+    bool ring = false, direct = false;
   };
 
   void add_groups(std::size_t runner, const std::vector<Needs>& needs);

@@ -1,21 +1,12 @@
 #include "simulate/tracks.h"
 
 #include <algorithm>
-#include <type_traits>
 #include <variant>
 
 #include "op/table.h"
 
 namespace fourfold::simulate {
 namespace {
-
-template <program::Collective Kind>
-constexpr Exchange exchange_of() {
-  if constexpr (std::is_same_v<Kind, program::AllReduce>) return Exchange::all_reduce;
-  if constexpr (std::is_same_v<Kind, program::AllGather>) return Exchange::all_gather;
-  if constexpr (std::is_same_v<Kind, program::ReduceScatter>) return Exchange::reduce_scatter;
-  return Exchange::all_to_all;
-}
 
 class TrackMaker {
  public:
@@ -70,14 +61,14 @@ class TrackMaker {
     track_.amounts[item.instruction] = compute_s(cluster_, program_, compute);
     track_.flops += op::flops(compute.op, program_.operand_shapes(compute));
   }
-  template <program::Collective Kind>
+  template <program::AnyCollective Kind>
   void set(Item& item, const Kind& what) {
     double payload_bytes = 0, moved_bytes = 0;
     program::for_each_tensor(what, [&](const program::Slice& from, const program::Slice& to) {
       payload_bytes += static_cast<double>(std::max(from.bytes(), to.bytes()));
       if (!(from == to)) moved_bytes += static_cast<double>(from.bytes() + to.bytes());
     });
-    track_.exchanges[item.instruction] = exchange_of<Kind>();
+    track_.exchanges[item.instruction] = what.kind;
     track_.amounts[item.instruction] = payload_bytes;
     if (program_.groups[what.group.index()].members.size() > 1) return;
     item.kind = Item::Kind::move;
@@ -102,7 +93,6 @@ class TrackMaker {
         machine::memory_s(cluster_.device, bytes) + cluster_.device.instruction_s;
   }
   void set_message(const Item& item, const program::Slice& slice) {
-    track_.exchanges[item.instruction] = Exchange::message;
     track_.amounts[item.instruction] = static_cast<double>(slice.bytes());
   }
 

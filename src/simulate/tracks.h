@@ -23,7 +23,7 @@ struct Track {
   /// By instruction. What is computed, moved in memory or fed: seconds on a device that does
   /// nothing else. What is exchanged: bytes of the payload.
   std::vector<double> amounts;
-  std::vector<Exchange> exchanges;  // of each instruction; meaningful for collectives alone
+  std::vector<ExchangeKind> exchanges;  // of each instruction; none: no collective
   /// Seconds of each computation's amount in which the device may do something else: the fixed
   /// ones, where two streams compute. 0 where one does, as there is nothing else to do.
   double launch_s = 0;

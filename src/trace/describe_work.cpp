@@ -73,7 +73,7 @@ class Description {
   std::string traffic_of(const Instruction& instruction) const {
     return std::visit(
         [&]<class Kind>(const Kind& what) -> std::string {
-          if constexpr (program::Collective<Kind>) {
+          if constexpr (program::AnyCollective<Kind>) {
             const program::Group& group = program_.groups[what.group.index()];
             return group.members.size() > 1 ? group.name : std::string();
           } else if constexpr (std::is_same_v<Kind, program::Send> ||
@@ -99,7 +99,7 @@ class Description {
     work.bytes = op::traffic_bytes(compute.op, shapes, compute.dtype);
   }
 
-  template <program::Collective Kind>
+  template <program::AnyCollective Kind>
   void set(Work& work, const Kind& what) {
     std::int64_t payload_bytes = 0;
     program::for_each_tensor(what, [&](const program::Slice& from, const program::Slice& to) {

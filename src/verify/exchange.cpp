@@ -30,7 +30,7 @@ std::string side_text(const Program& program, const Slice& slice, bool with_offs
 
 template <class Kind>
 std::string terms_text(const Program& program, const Kind& what) {
-  std::string text(Kind::name);
+  std::string text(to_string(what.kind));
   if constexpr (requires { what.reduction; })
     text += what.reduction == op::Reduction::sum ? " sum" : " max";
   std::string_view before = " of ";

@@ -56,16 +56,16 @@ std::string sides_problem(const Program& program, const Slice& from, const Slice
                           std::size_t members) {
   if (slice_dtype(program, from) != slice_dtype(program, to))
     return "both sides have different dtypes";
-  if constexpr (std::is_same_v<Kind, ReduceScatter>) return shares_problem(from, to, members);
-  if constexpr (std::is_same_v<Kind, AllGather>) return shares_problem(to, from, members);
-  if constexpr (std::is_same_v<Kind, AllToAll>) {
+  if constexpr (AnyCollective<Kind>) {
+    const CollectiveFacts& facts = facts_of(Kind::plain);
+    if (facts.is_in_place()) return {};
+    if (!facts.gathers()) return shares_problem(from, to, members);
+    if (!facts.scatters()) return shares_problem(to, from, members);
     const std::int64_t element = size_bytes(program.buffer(from.buffer).dtype);
     if (from.bytes() % (static_cast<std::int64_t>(members) * element) != 0)
       return format("{} bytes are not {} equal parts", from.bytes(), members);
   }
-  if constexpr (std::is_same_v<Kind, AllToAll> || std::is_same_v<Kind, Copy>)
-    return shares_problem(to, from, 1);
-  return {};
+  return shares_problem(to, from, 1);
 }
 
 template <class Kind>
@@ -73,7 +73,7 @@ std::string collective_problem(const Program& program, const Kind& what) {
   std::string problem;
   if constexpr (std::is_same_v<Kind, Copy>)
     problem = sides_problem<Kind>(program, what.from, what.to, 1);
-  if constexpr (Collective<Kind>) {
+  if constexpr (AnyCollective<Kind>) {
     const std::size_t members = program.groups[what.group.index()].members.size();
     std::optional<DType> dtype;
     for_each_tensor(what, [&](const Slice& from, const Slice& to) {

@@ -185,9 +185,11 @@ class MemoryCheck {
   static bool moves(const Instruction& instruction) {
     return std::visit(
         []<class Kind>(const Kind&) {
-          return std::is_same_v<Kind, AllGather> || std::is_same_v<Kind, AllToAll> ||
-                 std::is_same_v<Kind, Copy> || std::is_same_v<Kind, Pack> ||
-                 std::is_same_v<Kind, Unpack> || std::is_same_v<Kind, Send>;
+          if constexpr (AnyCollective<Kind>)
+            return !facts_of(Kind::plain).reduces();
+          else
+            return std::is_same_v<Kind, Copy> || std::is_same_v<Kind, Pack> ||
+                   std::is_same_v<Kind, Unpack> || std::is_same_v<Kind, Send>;
         },
         instruction.what);
   }

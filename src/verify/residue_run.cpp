@@ -142,7 +142,7 @@ class Execution {
             ranks_[rank].is_recorded[what.event.index()] = true;
           } else if constexpr (std::is_same_v<Kind, Recv>) {
             return receive(rank, instruction, what);
-          } else if constexpr (Collective<Kind>) {
+          } else if constexpr (AnyCollective<Kind>) {
             arrive({rank, stream, instruction}, what);
           } else {
             carry_out(rank, instruction, what);
@@ -363,21 +363,17 @@ class Execution {
     }
   }
 
-  // What each member gets; nothing where the elements do not divide among them.
-  std::vector<Cells> exchange(const AllReduce& what, DType of, const std::vector<Arrival>& members,
+  /// What each member gets; nothing where the elements do not divide among them.
+  template <AnyCollective Kind>
+  std::vector<Cells> exchange(const Kind& what, DType of, const std::vector<Arrival>& members,
                               std::vector<Cells>& cells) {
-    return std::vector<Cells>(members.size(), reduced(what.reduction, of, members, cells));
-  }
-  std::vector<Cells> exchange(const ReduceScatter& what, DType of,
-                              const std::vector<Arrival>& members, std::vector<Cells>& cells) {
-    return divided(reduced(what.reduction, of, members, cells), members.size());
-  }
-  static std::vector<Cells> exchange(const AllGather&, DType, const std::vector<Arrival>& members,
-                                     const std::vector<Cells>& cells) {
-    return std::vector<Cells>(members.size(), joined(cells));
-  }
-  static std::vector<Cells> exchange(const AllToAll&, DType, const std::vector<Arrival>& members,
-                                     const std::vector<Cells>& cells) {
+    constexpr const CollectiveFacts& facts = facts_of(Kind::plain);
+    if constexpr (facts.reduces()) {
+      const Cells sum = reduced(what.reduction, of, members, cells);
+      return facts.scatters() ? divided(sum, members.size())
+                              : std::vector<Cells>(members.size(), sum);
+    }
+    if (!facts.scatters()) return std::vector<Cells>(members.size(), joined(cells));
     std::vector<std::vector<Cells>> sent(members.size());  // by receiver
     for (const Cells& share : cells) {
       const std::vector<Cells> shares = divided(share, members.size());

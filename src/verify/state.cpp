@@ -85,7 +85,7 @@ class StateCheck {
     if (!conversion.problem.empty()) report_.fault(conversion.rule, index_, conversion.problem);
     partial_.write(to, conversion.partials);
   }
-  template <Collective Kind>
+  template <AnyCollective Kind>
   void step(const Kind& what) {
     for_each_tensor(what, [&](const Slice& from, const Slice& to) {
       take_over(to, convert(claims_, what, from, to, found(from)));

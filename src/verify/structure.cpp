@@ -214,7 +214,7 @@ std::string slice_problem(const Program& program, const Slice& slice) {
 }
 
 /// Checks that the sides of a collective are lists of as many tensors, of one at least.
-template <Collective Kind>
+template <AnyCollective Kind>
 std::string list_problem(const Kind& what) {
   if constexpr (requires { what.data; }) {
     if (what.data.empty()) return "a collective of no tensor";
@@ -231,7 +231,7 @@ std::string kind_problem(const Program& program, const Kind& what) {
   if constexpr (std::is_same_v<Kind, Compute>)
     if (what.slices.size() != op::operands(what.op).size())
       return format("{} operands, expected {}", what.slices.size(), op::operands(what.op).size());
-  if constexpr (Collective<Kind>) {
+  if constexpr (AnyCollective<Kind>) {
     if (what.group.index() >= program.groups.size())
       return format("group {} does not exist", what.group.index());
     if (const std::string problem = list_problem(what); !problem.empty()) return problem;

@@ -248,7 +248,7 @@ class SumCheck {
   }
   /// Rule state knows whether a collective may be where it is; what works in place changes no sum.
   /// A gather in place makes of the own rows, which lie elsewhere on each rank, one value.
-  template <Collective Kind>
+  template <AnyCollective Kind>
   void step(const Kind& what) {
     for_each_tensor(what, [&](const Slice& from, const Slice& to) {
       if (from.buffer != to.buffer || std::is_same_v<Kind, AllGather>) move(from, to);

@@ -60,7 +60,7 @@ void check_aliases(const Program& program, std::size_t index, const std::vector<
 }
 
 bool is_collective(const Instruction& instruction) {
-  return std::visit([]<class Kind>(const Kind&) { return Collective<Kind>; }, instruction.what);
+  return std::visit([]<class Kind>(const Kind&) { return AnyCollective<Kind>; }, instruction.what);
 }
 
 /// True if an instruction makes a tensor out of nothing: the start of a run.

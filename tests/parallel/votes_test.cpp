@@ -115,8 +115,8 @@ class VotesOfHosts : public testing::Test {
   /// How often the host of a rank has met the others.
   static std::int64_t meetings(const GridRun::RankRun& rank) {
     std::int64_t calls = 0;
-    for (std::size_t kind = 0; kind < comm::Group::num_kinds; ++kind)
-      calls += rank.world.everyone().traffic(comm::Group::Kind(kind)).calls;
+    for (const CollectiveFacts& row : collectives)
+      calls += rank.world.everyone().traffic(row.kind).calls;
     return calls;
   }
   std::string folder() const { return folder_ / "checkpoints"; }

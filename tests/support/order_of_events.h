@@ -67,7 +67,7 @@ inline std::vector<std::string> faults_of_order(const std::vector<TimedRank>& ra
       std::string meets;
       std::visit(
           [&]<class Kind>(const Kind& kind) {
-            if constexpr (program::Collective<Kind>) {
+            if constexpr (program::AnyCollective<Kind>) {
               if (program.groups[kind.group.index()].members.size() > 1)
                 meets = group_names[kind.group.index()];
             } else if constexpr (std::is_same_v<Kind, program::Send>) {

@@ -104,7 +104,7 @@ inline std::string too_short(const std::vector<TimedRank>& ranks, const machine:
       double least_s = 0;
       std::visit(
           [&]<class Kind>(const Kind& what) {
-            if constexpr (program::Collective<Kind>) {
+            if constexpr (program::AnyCollective<Kind>) {
               double bytes = 0;
               program::for_each_tensor(what, [&](const auto& from, const auto& to) {
                 bytes += static_cast<double>(std::max(from.bytes(), to.bytes()));

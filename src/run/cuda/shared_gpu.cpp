@@ -12,11 +12,10 @@ namespace fourfold::run::cuda {
 namespace {
 
 using comm::DeviceCollective;
-using Kind = comm::Group::Kind;
 
 /// What a member tells the others of its call; what it has of each tensor follows.
 struct Offer {
-  Kind kind;
+  Collective kind;
   DType dtype;
   Reduction reduction;
   Event ready, done;  // its buffers may be worked on; it has worked on those of others
@@ -146,19 +145,19 @@ class SharedGpuWorld::Group : public comm::DeviceGroup {
   /// What this member does of one tensor.
   void work(const DeviceCollective& what, std::size_t tensor, Stream stream) {
     const Sides own = sides(host_.position(), tensor);
-    switch (what.kind) {
-      case Kind::all_reduce:
+    switch (facts_of(what.kind).plain) {
+      case Collective::all_reduce:
         return all_reduce(what, tensor, own, stream);
-      case Kind::reduce_scatter:
+      case Collective::reduce_scatter:
         for (std::size_t i = 0; i < size(); ++i)
           terms_[i] = sides(i, tensor).from + host_.position() * own.to_bytes;
         results_[0] = own.to;
         return reduce(what, own.to_bytes, 1, stream);
-      case Kind::all_gather:
+      case Collective::all_gather:
         for (std::size_t i = 0; i < size(); ++i)
           copy(own.to + i * own.from_bytes, sides(i, tensor).from, own.from_bytes, stream);
         return;
-      case Kind::all_to_all: {
+      case Collective::all_to_all: {
         const std::size_t bytes = own.from_bytes / size();
         for (std::size_t i = 0; i < size(); ++i)
           copy(own.to + i * bytes, sides(i, tensor).from + host_.position() * bytes, bytes, stream);

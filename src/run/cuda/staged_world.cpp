@@ -73,18 +73,9 @@ struct Cut {
 struct Sides {
   std::size_t from = 1, to = 1;
 };
-Sides sides_of(comm::Group::Kind kind, std::size_t members) {
-  switch (kind) {
-    case comm::Group::Kind::all_reduce:
-      return {1, 1};
-    case comm::Group::Kind::reduce_scatter:
-      return {members, 1};
-    case comm::Group::Kind::all_gather:
-      return {1, members};
-    case comm::Group::Kind::all_to_all:
-      return {members, members};
-  }
-  fail_internal("a collective is of a known kind");
+Sides sides_of(Collective kind, std::size_t members) {
+  const CollectiveFacts& facts = facts_of(kind);
+  return {facts.shares_before(members), facts.shares_after(members)};
 }
 
 /// A part of each row of a tensor, to pinned memory where these rows lie dense.
@@ -126,7 +117,7 @@ class StagedWorld::Group : public comm::DeviceGroup {
     }
     for (std::size_t i = 0; i < num_pieces_; ++i) {
       place_.wait_for(i);
-      exchange(what, pieces_[i]);
+      host_.carry_out(what.kind, pieces_[i].from, pieces_[i].to, what.dtype, what.reduction);
       for (std::size_t k = 0; k < pieces_[i].cuts.size(); ++k) {
         const Cut& cut = pieces_[i].cuts[k];
         place_.take(rows_back(pieces_[i].to[k].data(), what.to[cut.tensor], sides_.to, cut),
@@ -137,7 +128,7 @@ class StagedWorld::Group : public comm::DeviceGroup {
 
  private:
   /// What is exchanged at once: of one tensor, or small tensors together. Both sides in pinned
-  /// memory; those of an all-reduce are the same.
+  /// memory; where a collective works in place they are the same.
   struct Piece {
     std::vector<Cut> cuts;
     std::vector<comm::Bytes> from, to;
@@ -171,7 +162,7 @@ class StagedWorld::Group : public comm::DeviceGroup {
   void lay_out(const DeviceCollective& what) {
     sides_ = sides_of(what.kind, host_.size());
     cut_up(what);
-    const bool is_one_side = what.kind == comm::Group::Kind::all_reduce;
+    const bool is_one_side = facts_of(what.kind).is_in_place();
     std::size_t bytes = 0;
     for (const comm::Bytes& side : what.from) bytes += side.size();
     for (const comm::Bytes& side : what.to) bytes += is_one_side ? 0 : side.size();
@@ -189,19 +180,6 @@ class StagedWorld::Group : public comm::DeviceGroup {
         piece.to = piece.from;
       else
         for (const Cut& cut : piece.cuts) piece.to.push_back(lay(sides_.to, cut));
-    }
-  }
-
-  void exchange(const DeviceCollective& what, const Piece& piece) {
-    switch (what.kind) {
-      case comm::Group::Kind::all_reduce:
-        return host_.all_reduce(piece.to, what.dtype, what.reduction);
-      case comm::Group::Kind::reduce_scatter:
-        return host_.reduce_scatter(piece.from, piece.to, what.dtype, what.reduction);
-      case comm::Group::Kind::all_gather:
-        return host_.all_gather(piece.from, piece.to);
-      case comm::Group::Kind::all_to_all:
-        return host_.all_to_all(piece.from, piece.to);
     }
   }
 

@@ -122,7 +122,7 @@ class HostGroup : public Group {
         group_(world.group(group_spec.members, group_spec.name)) {}
 
   /// A collective of one rank or several, of which Group itself would not ask the device.
-  void enqueue(Kind kind, DType type, Reduction reduction, std::span<const std::byte> from,
+  void enqueue(Collective kind, DType type, Reduction reduction, std::span<const std::byte> from,
                std::span<std::byte> to) {
     // What shares memory on the host does so on the device.
     const bool share = from.data() < to.data() + to.size() && to.data() < from.data() + from.size();
@@ -144,18 +144,9 @@ class HostGroup : public Group {
   }
 
  private:
-  void do_all_reduce(std::span<std::byte> data, DType type, Reduction reduction) override {
-    enqueue(Kind::all_reduce, type, reduction, data, data);
-  }
-  void do_reduce_scatter(std::span<const std::byte> from, std::span<std::byte> to, DType type,
-                         Reduction reduction) override {
-    enqueue(Kind::reduce_scatter, type, reduction, from, to);
-  }
-  void do_all_gather(std::span<const std::byte> from, std::span<std::byte> to) override {
-    enqueue(Kind::all_gather, DType::f32, Reduction::sum, from, to);
-  }
-  void do_all_to_all(std::span<const std::byte> from, std::span<std::byte> to) override {
-    enqueue(Kind::all_to_all, DType::f32, Reduction::sum, from, to);
+  void exchange(Collective kind, std::span<const std::byte> from, std::span<std::byte> to,
+                DType type, Reduction reduction) override {
+    enqueue(kind, type, reduction, from, to);
   }
 
   void run(const DeviceCollective& collective) {
@@ -204,20 +195,20 @@ TEST(NcclOnDevice, every_collective_of_one_rank_equals_that_of_threads) {
          {DType::f32, DType::f64, DType::bf16, DType::i32, DType::i64, DType::u64})
       for (const Reduction reduction : {Reduction::sum, Reduction::max}) {
         std::vector<float> one = numbers(1026, 0), other = one;
-        nccl.enqueue(Group::Kind::all_reduce, type, reduction, bytes_of(one), bytes_of(one));
+        nccl.enqueue(Collective::all_reduce, type, reduction, bytes_of(one), bytes_of(one));
         threads.all_reduce(bytes_of(other), type, reduction);
         EXPECT_EQ(one, other) << to_string(type);
         std::vector<float> to(1026), other_to(1026);
-        nccl.enqueue(Group::Kind::reduce_scatter, type, reduction, bytes_of(one), bytes_of(to));
+        nccl.enqueue(Collective::reduce_scatter, type, reduction, bytes_of(one), bytes_of(to));
         threads.reduce_scatter(bytes_of(other), bytes_of(other_to), type, reduction);
         EXPECT_EQ(to, other_to) << to_string(type);
       }
     std::vector<float> from = numbers(1000, 0), to(1000), other_to(1000);
-    nccl.enqueue(Group::Kind::all_gather, DType::f32, Reduction::sum, bytes_of(from), bytes_of(to));
+    nccl.enqueue(Collective::all_gather, DType::f32, Reduction::sum, bytes_of(from), bytes_of(to));
     threads.all_gather(bytes_of(from), bytes_of(other_to));
     EXPECT_EQ(to, other_to);
     std::ranges::fill(to, 0.F);
-    nccl.enqueue(Group::Kind::all_to_all, DType::f32, Reduction::sum, bytes_of(from), bytes_of(to));
+    nccl.enqueue(Collective::all_to_all, DType::f32, Reduction::sum, bytes_of(from), bytes_of(to));
     threads.all_to_all(bytes_of(from), bytes_of(other_to));
     EXPECT_EQ(to, other_to);
   });
@@ -250,14 +241,17 @@ class SocketWorld : public World {
         : Group(group_spec, position), socket_(socket) {}
 
    private:
-    void do_all_reduce(std::span<std::byte> data, DType type, Reduction reduction) override {
-      std::vector<std::byte> both(2 * data.size());
-      do_all_gather(data, both);
-      const std::array<const std::byte*, 2> terms{both.data(), both.data() + data.size()};
-      const std::array<std::byte*, 1> results{data.data()};
-      reduce(terms, results, 0, data.size(), type, reduction);
+    void exchange(Collective kind, std::span<const std::byte> from, std::span<std::byte> to,
+                  DType type, Reduction reduction) override {
+      if (kind == Collective::all_gather) return gather(from, to);
+      require(kind == Collective::all_reduce, "the host's side needs no other collective");
+      std::vector<std::byte> both(2 * to.size());
+      gather(from, both);
+      const std::array<const std::byte*, 2> terms{both.data(), both.data() + to.size()};
+      const std::array<std::byte*, 1> results{to.data()};
+      reduce(terms, results, 0, to.size(), type, reduction);
     }
-    void do_all_gather(std::span<const std::byte> from, std::span<std::byte> to) override {
+    void gather(std::span<const std::byte> from, std::span<std::byte> to) {
       // Few bytes, which a socket takes whether or not they are read.
       require(write(socket_, from.data(), from.size()) == static_cast<ssize_t>(from.size()),
               "the other process is there");
@@ -269,13 +263,7 @@ class SocketWorld : public World {
         done += static_cast<std::size_t>(got);
       }
     }
-    void do_reduce_scatter(std::span<const std::byte>, std::span<std::byte>, DType,
-                           Reduction) override {
-      fail_internal("the host's side needs no reduce-scatter");
-    }
-    void do_all_to_all(std::span<const std::byte>, std::span<std::byte>) override {
-      fail_internal("the host's side needs no all-to-all");
-    }
+
     int socket_;
   };
 
@@ -326,7 +314,7 @@ void graph(World& world, NcclWorld& device) {
   const Stream stream;
   check_cuda(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal),
              "cudaStreamBeginCapture");
-  group.enqueue({Group::Kind::all_reduce,
+  group.enqueue({Collective::all_reduce,
                  DType::f32,
                  Reduction::sum,
                  {on_small.bytes(), on_large.bytes()},
@@ -376,7 +364,7 @@ void registered(World& world, NcclWorld& device) {
   const Stream stream, out, in;
   const auto sum = [&] {
     device.group(spec.members, "all")
-        .enqueue({Group::Kind::all_reduce, DType::f32, Reduction::sum, {summed}, {summed}},
+        .enqueue({Collective::all_reduce, DType::f32, Reduction::sum, {summed}, {summed}},
                  stream.get());
   };
   sum();
@@ -454,7 +442,7 @@ void killed(World& world, NcclWorld& device) {
   const double begin_s = now_in_s();
   device.group(spec.members, "all")
       .enqueue(
-          {Group::Kind::all_reduce, DType::f32, Reduction::sum, {memory.bytes()}, {memory.bytes()}},
+          {Collective::all_reduce, DType::f32, Reduction::sum, {memory.bytes()}, {memory.bytes()}},
           stream.get());
   std::string heard;
   try {
@@ -484,7 +472,7 @@ void aborted(World& world, NcclWorld& device) {
     const OnGpu memory(bytes_of(data));
     const Stream stream;
     device.group(spec.members, "all")
-        .enqueue({Group::Kind::all_reduce,
+        .enqueue({Collective::all_reduce,
                   DType::f32,
                   Reduction::sum,
                   {memory.bytes()},

@@ -33,13 +33,12 @@ void do_all(World& world, NcclWorld& device, const std::function<void()>& when_m
   std::vector<std::byte> one(8), two(16), other(16), sent(8);
   FakeStream out, in;
   try {
-    group.enqueue({Group::Kind::all_reduce, DType::f32, Reduction::sum, {one}, {one}}, in.get());
-    group.enqueue({Group::Kind::all_reduce, DType::f32, Reduction::sum, {one, two}, {one, two}},
+    group.enqueue({Collective::all_reduce, DType::f32, Reduction::sum, {one}, {one}}, in.get());
+    group.enqueue({Collective::all_reduce, DType::f32, Reduction::sum, {one, two}, {one, two}},
                   in.get());
-    group.enqueue({Group::Kind::reduce_scatter, DType::f32, Reduction::sum, {two}, {one}},
-                  in.get());
-    group.enqueue({Group::Kind::all_gather, DType::f32, Reduction::sum, {one}, {two}}, in.get());
-    group.enqueue({Group::Kind::all_to_all, DType::f32, Reduction::sum, {two}, {other}}, in.get());
+    group.enqueue({Collective::reduce_scatter, DType::f32, Reduction::sum, {two}, {one}}, in.get());
+    group.enqueue({Collective::all_gather, DType::f32, Reduction::sum, {one}, {two}}, in.get());
+    group.enqueue({Collective::all_to_all, DType::f32, Reduction::sum, {two}, {other}}, in.get());
     device.send(peer, 4, sent, out.get());
     device.recv(peer, 4, one, in.get());
     in.synchronize();
@@ -168,7 +167,7 @@ TEST(NcclFaults, an_error_on_the_device_is_told_by_check) {
     std::vector<std::byte> data(8 * (1 + world.rank().index()));
     FakeStream stream;
     device.group(spec.members, "x")
-        .enqueue({Group::Kind::all_reduce, DType::f64, Reduction::sum, {data}, {data}},
+        .enqueue({Collective::all_reduce, DType::f64, Reduction::sum, {data}, {data}},
                  stream.get());
     stream.synchronize();
     device.check();
@@ -186,13 +185,12 @@ TEST(NcclFaults, sizes_that_do_not_fit_are_a_fault_of_ours) {
     const auto refuses = [&](const DeviceCollective& collective) {
       EXPECT_THROW(group.enqueue(collective, nullptr), InternalError) << to_string(collective.kind);
     };
-    using Kind = Group::Kind;
-    refuses({Kind::all_reduce, DType::f32, Reduction::sum, {eight}, {sixteen}});
-    refuses({Kind::all_reduce, DType::f32, Reduction::sum, {six}, {six}});
-    refuses({Kind::all_reduce, DType::f32, Reduction::sum, {eight, eight}, {eight}});
-    refuses({Kind::reduce_scatter, DType::f32, Reduction::sum, {eight}, {eight}});
-    refuses({Kind::all_gather, DType::f32, Reduction::sum, {eight}, {eight}});
-    refuses({Kind::all_to_all, DType::f32, Reduction::sum, {eight}, {sixteen}});
+    refuses({Collective::all_reduce, DType::f32, Reduction::sum, {eight}, {sixteen}});
+    refuses({Collective::all_reduce, DType::f32, Reduction::sum, {six}, {six}});
+    refuses({Collective::all_reduce, DType::f32, Reduction::sum, {eight, eight}, {eight}});
+    refuses({Collective::reduce_scatter, DType::f32, Reduction::sum, {eight}, {eight}});
+    refuses({Collective::all_gather, DType::f32, Reduction::sum, {eight}, {eight}});
+    refuses({Collective::all_to_all, DType::f32, Reduction::sum, {eight}, {sixteen}});
   });
 }
 
@@ -312,7 +310,7 @@ TEST(NcclFaults, a_rank_that_connects_for_a_later_call_hears_of_the_end_of_the_j
         if (std::string_view(function) == "ncclSend") device.send(Rank(1), 1, all, stream.get());
         if (std::string_view(function) == "ncclRecv") device.recv(Rank(1), 2, all, stream.get());
         device.group(spec.members, "x")
-            .enqueue({Group::Kind::reduce_scatter, DType::f64, Reduction::sum, {all}, {half}},
+            .enqueue({Collective::reduce_scatter, DType::f64, Reduction::sum, {all}, {half}},
                      stream.get());
       });
       EXPECT_TRUE(has(text, "rank 1 has gone")) << function << ": " << text;
@@ -332,7 +330,7 @@ TEST(NcclFaults, abort_from_another_thread_releases_streams_and_ends_all_calls) 
     std::vector<std::byte> data(8);
     FakeStream stream;
     const DeviceCollective collective{
-        Group::Kind::all_reduce, DType::f64, Reduction::sum, {data}, {data}};
+        Collective::all_reduce, DType::f64, Reduction::sum, {data}, {data}};
     DeviceGroup& group = device.group(spec.members, "x");
     group.enqueue(collective, stream.get());  // rank 1 never does
     std::thread([&] { device.abort(); }).join();
@@ -356,7 +354,7 @@ TEST(NcclFaults, check_ends_a_rank_that_waits_for_its_device_when_the_job_ends) 
           std::vector<std::byte> data(8);
           FakeStream stream;
           device.group(spec.members, "x")
-              .enqueue({Group::Kind::all_reduce, DType::f64, Reduction::sum, {data}, {data}},
+              .enqueue({Collective::all_reduce, DType::f64, Reduction::sum, {data}, {data}},
                        stream.get());
           // As whoever waits for a device does: it asks, and takes what it enqueued away.
           try {

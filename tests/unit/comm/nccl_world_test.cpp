@@ -28,18 +28,9 @@ class OnDevice : public Group {
       : Group(group_spec, position), group_(group) {}
 
  private:
-  void do_all_reduce(std::span<std::byte> data, DType type, Reduction reduction) override {
-    enqueue({Kind::all_reduce, type, reduction, {data}, {data}});
-  }
-  void do_reduce_scatter(std::span<const std::byte> from, std::span<std::byte> to, DType type,
-                         Reduction reduction) override {
-    enqueue({Kind::reduce_scatter, type, reduction, {writable(from)}, {to}});
-  }
-  void do_all_gather(std::span<const std::byte> from, std::span<std::byte> to) override {
-    enqueue({Kind::all_gather, DType::f32, Reduction::sum, {writable(from)}, {to}});
-  }
-  void do_all_to_all(std::span<const std::byte> from, std::span<std::byte> to) override {
-    enqueue({Kind::all_to_all, DType::f32, Reduction::sum, {writable(from)}, {to}});
+  void exchange(Collective kind, std::span<const std::byte> from, std::span<std::byte> to,
+                DType type, Reduction reduction) override {
+    enqueue({kind, type, reduction, {writable(from)}, {to}});
   }
   void enqueue(const DeviceCollective& collective) {
     group_.enqueue(collective, stream_.get());
@@ -98,12 +89,12 @@ TEST(NcclWorld, several_tensors_are_one_group_of_calls_with_the_results_of_threa
     Group& host = world.group(spec.members, "all");
     DeviceGroup& group = device.group(spec.members, "all");
     const std::size_t me = world.rank().index();
-    for (const Group::Kind kind : {Group::Kind::all_reduce, Group::Kind::reduce_scatter,
-                                   Group::Kind::all_gather, Group::Kind::all_to_all}) {
-      const auto& from_sizes = kind == Group::Kind::all_gather ? parts : wholes;
-      const auto& to_sizes = kind == Group::Kind::reduce_scatter ? parts : wholes;
+    for (const Collective kind : {Collective::all_reduce, Collective::reduce_scatter,
+                                  Collective::all_gather, Collective::all_to_all}) {
+      const auto& from_sizes = kind == Collective::all_gather ? parts : wholes;
+      const auto& to_sizes = kind == Collective::reduce_scatter ? parts : wholes;
       Tensors from(from_sizes, me), to(to_sizes, 77), host_from = from, host_to = to;
-      const bool in_place = kind == Group::Kind::all_reduce;
+      const bool in_place = kind == Collective::all_reduce;
       const std::size_t before = ranks.nccl.calls(me).size();
       group.enqueue(
           {kind, DType::f32, Reduction::sum, from.bytes(), in_place ? from.bytes() : to.bytes()},
@@ -111,23 +102,11 @@ TEST(NcclWorld, several_tensors_are_one_group_of_calls_with_the_results_of_threa
       Calls calls = ranks.nccl.calls(me);
       calls.erase(calls.begin(), calls.begin() + static_cast<std::ptrdiff_t>(before));
       // One for each tensor that has something, or a send and a receive for each member.
-      EXPECT_EQ(calls.size(), kind == Group::Kind::all_to_all ? 2 + 3 * 2 * count : 2 + 3);
+      EXPECT_EQ(calls.size(), kind == Collective::all_to_all ? 2 + 3 * 2 * count : 2 + 3);
       EXPECT_EQ(calls.front(), "group_start");
       EXPECT_EQ(calls.back(), "group_end");
-      switch (kind) {
-        case Group::Kind::all_reduce:
-          host.all_reduce(host_from.bytes(), DType::f32, Reduction::sum);
-          break;
-        case Group::Kind::reduce_scatter:
-          host.reduce_scatter(host_from.bytes(), host_to.bytes(), DType::f32, Reduction::sum);
-          break;
-        case Group::Kind::all_gather:
-          host.all_gather(host_from.bytes(), host_to.bytes());
-          break;
-        case Group::Kind::all_to_all:
-          host.all_to_all(host_from.bytes(), host_to.bytes());
-          break;
-      }
+      host.carry_out(kind, host_from.bytes(), in_place ? host_from.bytes() : host_to.bytes(),
+                     DType::f32, Reduction::sum);
       EXPECT_EQ(from.values, host_from.values) << to_string(kind);
       EXPECT_EQ(to.values, host_to.values) << to_string(kind);
     }
@@ -139,10 +118,10 @@ TEST(NcclWorld, a_rank_alone_keeps_what_it_has) {
   const GroupSpec spec = spec_of("all", {0});
   ranks.run([&](World&, NcclWorld& device) {
     device.create_groups({&spec, 1});
-    for (const Group::Kind kind : {Group::Kind::all_reduce, Group::Kind::reduce_scatter,
-                                   Group::Kind::all_gather, Group::Kind::all_to_all}) {
+    for (const Collective kind : {Collective::all_reduce, Collective::reduce_scatter,
+                                  Collective::all_gather, Collective::all_to_all}) {
       Tensors from({4, 9}, 1), to({4, 9}, 2);
-      const bool in_place = kind == Group::Kind::all_reduce;
+      const bool in_place = kind == Collective::all_reduce;
       device.group(spec.members, "all")
           .enqueue({kind, DType::f32, Reduction::sum, from.bytes(),
                     in_place ? from.bytes() : to.bytes()},
@@ -159,9 +138,9 @@ TEST(NcclWorld, a_single_tensor_is_one_call_in_elements_of_its_type) {
     device.create_groups({&spec, 1});
     DeviceGroup& group = device.group(spec.members, "all");
     std::vector<std::byte> one(24), two(48);
-    group.enqueue({Group::Kind::all_reduce, DType::bf16, Reduction::max, {one}, {one}}, nullptr);
-    group.enqueue({Group::Kind::reduce_scatter, DType::f64, Reduction::sum, {two}, {one}}, nullptr);
-    group.enqueue({Group::Kind::all_gather, DType::f32, Reduction::sum, {one}, {two}}, nullptr);
+    group.enqueue({Collective::all_reduce, DType::bf16, Reduction::max, {one}, {one}}, nullptr);
+    group.enqueue({Collective::reduce_scatter, DType::f64, Reduction::sum, {two}, {one}}, nullptr);
+    group.enqueue({Collective::all_gather, DType::f32, Reduction::sum, {one}, {two}}, nullptr);
     Calls calls = ranks.nccl.calls(world.rank().index());
     calls.erase(calls.begin(), calls.end() - 3);
     EXPECT_EQ(calls, (Calls{"all_reduce 12 bf16 max on 2 ranks",
@@ -244,7 +223,7 @@ void exchange_in_own_memory(World& world, NcclWorld& device) {
   const Bytes last(memory + 4092, 4);
   FakeStream stream;
   device.group(spec.members, "x")
-      .enqueue({Group::Kind::all_reduce, DType::f32, Reduction::sum, {last}, {last}}, stream.get());
+      .enqueue({Collective::all_reduce, DType::f32, Reduction::sum, {last}, {last}}, stream.get());
   stream.synchronize();
   EXPECT_EQ(values[1023], 3);
 }

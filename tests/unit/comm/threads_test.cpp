@@ -329,11 +329,11 @@ TEST(Group, counts_calls_and_bytes) {
     group.reduce_scatter(bytes(whole), bytes(part), DType::f32, Reduction::sum);
     group.all_gather(bytes(part), bytes(whole));
     group.all_to_all(bytes(whole), bytes(other));
-    EXPECT_EQ(group.traffic(Group::Kind::all_reduce).calls, 2);
-    EXPECT_EQ(group.traffic(Group::Kind::all_reduce).payload_bytes, 200);
-    EXPECT_EQ(group.traffic(Group::Kind::all_reduce).ring_bytes, 300);
+    EXPECT_EQ(group.traffic(Collective::all_reduce).calls, 2);
+    EXPECT_EQ(group.traffic(Collective::all_reduce).payload_bytes, 200);
+    EXPECT_EQ(group.traffic(Collective::all_reduce).ring_bytes, 300);
     for (const auto kind :
-         {Group::Kind::reduce_scatter, Group::Kind::all_gather, Group::Kind::all_to_all}) {
+         {Collective::reduce_scatter, Collective::all_gather, Collective::all_to_all}) {
       EXPECT_EQ(group.traffic(kind).calls, 1);
       EXPECT_EQ(group.traffic(kind).payload_bytes, 160);
       EXPECT_EQ(group.traffic(kind).ring_bytes, 120);

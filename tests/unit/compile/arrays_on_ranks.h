@@ -51,23 +51,25 @@ class ArraysOnRanks {
       const std::vector<std::size_t> members = members_along(rank, step.axes);
       const auto own =
           static_cast<std::size_t>(c_.mesh.coordinates(rank)[step.axes.front().index()]);
-      switch (step.kind) {
-        case MoveKind::all_reduce:
+      if (step.kind == OwnMove::slice) {
+        next.push_back(block(arrays_[rank], step, own));
+        EXPECT_EQ(next.back().shape, op::local_shape(c_.shape, step.after, c_.mesh));
+        continue;
+      }
+      switch (step.kind.collective().value()) {
+        case Collective::all_reduce:
           next.push_back(reduced(members, step.reduction));
           break;
-        case MoveKind::reduce_scatter:
+        case Collective::reduce_scatter:
           next.push_back(block(reduced(members, step.reduction), step, own));
           break;
-        case MoveKind::slice:
-          next.push_back(block(arrays_[rank], step, own));
-          break;
-        case MoveKind::all_gather: {
+        case Collective::all_gather: {
           std::vector<Array> parts;
           for (const std::size_t member : members) parts.push_back(arrays_[member]);
           next.push_back(joined(parts, step.dim, local_shape(step.after)[step.dim]));
           break;
         }
-        default: {
+        case Collective::all_to_all: {
           std::vector<Array> parts;
           for (const std::size_t member : members)
             parts.push_back(block(arrays_[member], step, own));

@@ -39,8 +39,8 @@ TEST(ChooseBlocks, a_blocked_value_is_between_a_pack_a_collective_and_an_unpack)
   const ShardedGraph graph = chosen({.x = 2, .y = 2, .z = 2, .data = 1});
   std::set<std::size_t> made, read;
   for (const Move& move : moves_of(graph)) {
-    const bool packs = move.conversion.kind == MoveKind::pack,
-               unpacks = move.conversion.kind == MoveKind::unpack;
+    const bool packs = move.conversion.kind == OwnMove::pack,
+               unpacks = move.conversion.kind == OwnMove::unpack;
     const bool from = graph.value(move.from).blocked.has_value(),
                to = graph.value(move.to).blocked.has_value();
     EXPECT_TRUE(from != to || !(packs || unpacks)) << graph.value(move.to).name;
@@ -92,7 +92,7 @@ TEST(ChooseBlocks, what_an_all_to_all_brings_is_unpacked_along_the_dim_that_beco
   };
   const graph::ValueId rows = value("rows", 0), columns = value("columns", 1);
   Conversion conversion;
-  conversion.kind = MoveKind::all_to_all;
+  conversion.kind = Collective::all_to_all;
   conversion.axes = {AxisId(axis)};
   conversion.dim = 1;
   conversion.from_dim = 0;
@@ -102,7 +102,7 @@ TEST(ChooseBlocks, what_an_all_to_all_brings_is_unpacked_along_the_dim_that_beco
   std::vector<MoveKind> kinds;
   for (const Move& move : moves_of(choose_blocks(graph, plan)))
     kinds.push_back(move.conversion.kind);
-  EXPECT_EQ(kinds, (std::vector{MoveKind::pack, MoveKind::all_to_all}));
+  EXPECT_EQ(kinds, (std::vector<MoveKind>{OwnMove::pack, Collective::all_to_all}));
 
   conversion.dim = 0;
   conversion.from_dim = 1;
@@ -111,7 +111,7 @@ TEST(ChooseBlocks, what_an_all_to_all_brings_is_unpacked_along_the_dim_that_beco
   const ShardedGraph back = choose_blocks(graph, plan);
   const std::vector<Move> moves = moves_of(back);
   ASSERT_EQ(moves.size(), 2U);
-  EXPECT_EQ(moves[1].conversion.kind, MoveKind::unpack);
+  EXPECT_EQ(moves[1].conversion.kind, OwnMove::unpack);
   EXPECT_EQ(back.value(moves[1].from).blocked, (program::Blocked{1, AxisId(axis), 2}));
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "compile/sharded_graph.h"
 #include "unit/compile/arrays_on_ranks.h"
 #include "unit/compile/conversion_cases.h"
 
@@ -58,31 +59,31 @@ bool is_legal(const Sharding& before, const Conversion& step, std::size_t rank) 
     if (partial != reduced.end()) reduced.erase(partial);
   }
   const AxisId axis = step.axes.front();
-  if (step.axes.size() > 1 && step.kind != MoveKind::all_reduce) return false;
-  switch (step.kind) {
-    case MoveKind::slice:
-      return !is_in_use(before, axis) && gains(before, after, step.dim, axis) &&
-             equal_beside(before, after, rank, {step.dim}) && after.partial == before.partial;
-    case MoveKind::reduce_scatter:
+  if (step.axes.size() > 1 && step.kind != Collective::all_reduce) return false;
+  if (step.kind == OwnMove::slice)
+    return !is_in_use(before, axis) && gains(before, after, step.dim, axis) &&
+           equal_beside(before, after, rank, {step.dim}) && after.partial == before.partial;
+  if (!is_collective(step.kind)) return false;  // packing is choose_blocks' business
+  switch (*step.kind.collective()) {
+    case Collective::reduce_scatter:
       return is_reduced && gains(before, after, step.dim, axis) &&
              equal_beside(before, after, rank, {step.dim}) && after.partial == reduced;
-    case MoveKind::all_reduce:
+    case Collective::all_reduce:
       return is_reduced && equal_beside(before, after, rank, {}) && after.partial == reduced;
-    case MoveKind::all_gather:
+    case Collective::all_gather:
       return gains(after, before, step.dim, axis) &&
              equal_beside(before, after, rank, {step.dim}) && after.partial == before.partial;
-    case MoveKind::all_to_all:
+    case Collective::all_to_all:
       return step.dim != step.from_dim && gains(before, after, step.dim, axis) &&
              gains(after, before, step.from_dim, axis) &&
              equal_beside(before, after, rank, {step.dim, step.from_dim}) &&
              after.partial == before.partial;
-    default:
-      return false;  // packing is choose_blocks' business
   }
+  return false;
 }
 
 bool makes_smaller(MoveKind kind) {
-  return kind == MoveKind::slice || kind == MoveKind::reduce_scatter;
+  return kind == OwnMove::slice || kind == Collective::reduce_scatter;
 }
 
 constexpr int num_cases = 3000;
@@ -112,8 +113,9 @@ TEST(ConversionPath, gives_every_rank_what_it_should_hold) {
     }
     ASSERT_EQ(ranks.num_wrong(), 0U) << text_of(c);
   }
-  for (const MoveKind kind : {MoveKind::all_reduce, MoveKind::reduce_scatter, MoveKind::all_gather,
-                              MoveKind::all_to_all, MoveKind::slice})
+  for (const MoveKind kind : std::initializer_list<MoveKind>{
+           Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather,
+           Collective::all_to_all, OwnMove::slice})
     EXPECT_GT(steps[kind], num_cases / 10) << "the cases contain every kind of step";
 }
 
@@ -134,22 +136,22 @@ TEST(ConversionPath, changes_each_cut_and_reduces_each_axis_once) {
     std::size_t reduced = 0;  // axes, by all-reduces
     for (const Conversion& step : conversion_path(c.from, c.to)) {
       ++steps[step.kind];
-      if (step.kind == MoveKind::all_reduce) reduced += step.axes.size();
+      if (step.kind == Collective::all_reduce) reduced += step.axes.size();
       if (step.axes.size() > 1) ++joined;
       EXPECT_FALSE(
-          step.kind == MoveKind::all_reduce &&
+          step.kind == Collective::all_reduce &&
           std::ranges::any_of(step.axes, [&](AxisId axis) { return is_in_use(c.to, axis); }))
           << "what is cut in the end is reduce-scattered: " << text_of(c);
     }
-    EXPECT_EQ(steps[MoveKind::all_gather] + steps[MoveKind::all_to_all], lost) << text_of(c);
+    EXPECT_EQ(steps[Collective::all_gather] + steps[Collective::all_to_all], lost) << text_of(c);
     EXPECT_EQ(
-        steps[MoveKind::slice] + steps[MoveKind::reduce_scatter] + steps[MoveKind::all_to_all],
+        steps[OwnMove::slice] + steps[Collective::reduce_scatter] + steps[Collective::all_to_all],
         gained)
         << text_of(c);
-    EXPECT_EQ(steps[MoveKind::reduce_scatter] + reduced,
+    EXPECT_EQ(steps[Collective::reduce_scatter] + reduced,
               c.from.partial.size() - c.to.partial.size())
         << text_of(c);
-    EXPECT_LE(steps[MoveKind::all_reduce], 2U) << "one for each reduction: " << text_of(c);
+    EXPECT_LE(steps[Collective::all_reduce], 2U) << "one for each reduction: " << text_of(c);
   }
   EXPECT_GT(joined, num_cases / 200) << "the cases reduce along several axes at once";
 }
@@ -165,13 +167,13 @@ TEST(ConversionPath, makes_the_tensor_smaller_before_it_makes_it_larger) {
     Sharding before_first_gather = c.from;
     bool has_gathered = false;
     for (const Conversion& step : path) {
-      if (step.kind == MoveKind::all_gather) has_gathered = true;
+      if (step.kind == Collective::all_gather) has_gathered = true;
       if (!has_gathered) before_first_gather = step.after;
       if (!has_gathered || !makes_smaller(step.kind)) continue;
       ++late;
       Cuts wanted = cuts_of(step.after, step.dim);
       wanted.pop_back();
-      const bool axis_was_free = step.kind == MoveKind::slice
+      const bool axis_was_free = step.kind == OwnMove::slice
                                      ? !is_in_use(before_first_gather, step.axes.front())
                                      : before_first_gather.partial_on(step.axes.front()) != nullptr;
       EXPECT_FALSE(axis_was_free && cuts_of(before_first_gather, step.dim) == wanted) << text_of(c);
@@ -193,15 +195,11 @@ Sharding state(std::string_view text, const std::vector<std::string>& partial = 
 }
 
 std::string words(const Sharding& from, const Sharding& to) {
-  const std::vector<std::string> names = {"all_reduce", "reduce_scatter", "all_gather",
-                                          "all_to_all", "slice"};
   std::string text;
   for (const Conversion& step : conversion_path(from, to))
     for (std::size_t i = 0; i < step.axes.size(); ++i)
       text += format("{}{}",
-                     i > 0 ? "-"
-                           : format("{}{} ", text.empty() ? "" : ", ",
-                                    names[static_cast<std::size_t>(step.kind)]),
+                     i > 0 ? "-" : format("{}{} ", text.empty() ? "" : ", ", to_string(step.kind)),
                      grid.axes[step.axes[i].index()].name);
   return text;
 }

@@ -231,8 +231,8 @@ TEST(InsertConversions, an_activation_is_brought_into_the_state_in_which_it_is_k
       raw.erase(move->from);
       if (fresh.contains(move->from)) fresh.insert(move->to);
       // Nothing else is reduced than what was just made.
-      if (move->conversion.kind == MoveKind::all_reduce ||
-          move->conversion.kind == MoveKind::reduce_scatter) {
+      if (move->conversion.kind == Collective::all_reduce ||
+          move->conversion.kind == Collective::reduce_scatter) {
         EXPECT_TRUE(fresh.contains(move->from)) << graph.value(move->from).name;
       }
     }
@@ -261,7 +261,7 @@ std::map<std::string, std::pair<int, int>> gathers(const GridSetup& setup) {
   std::map<std::string, std::pair<int, int>> counts;
   for (const Step& step : graph.steps) {
     const auto* move = std::get_if<Move>(&step);
-    if (move == nullptr || move->conversion.kind != MoveKind::all_gather) continue;
+    if (move == nullptr || move->conversion.kind != Collective::all_gather) continue;
     const ShardedValue& weight = graph.value(move->from);
     if (weight.role != graph::ValueRole::parameter || move->phase == graph::Phase::update) continue;
     auto& [forward, backward] = counts[weight.name];

@@ -46,10 +46,10 @@ std::multiset<std::string> meaning_of(const Program& program) {
     for (std::size_t i = task.begin; i < task.end; ++i)
       std::visit(
           [&]<class Kind>(const Kind& what) {
-            if constexpr (program::Collective<Kind>)
+            if constexpr (program::AnyCollective<Kind>)
               program::for_each_tensor(what, [&](const Slice& from, const Slice& to) {
-                meaning.insert(format("{} {} {} {} {}", program::short_text(task), Kind::name,
-                                      program.groups[what.group.index()].name,
+                meaning.insert(format("{} {} {} {} {}", program::short_text(task),
+                                      to_string(what.kind), program.groups[what.group.index()].name,
                                       program::slice_text(program, from),
                                       program::slice_text(program, to)));
               });

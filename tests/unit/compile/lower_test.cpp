@@ -61,7 +61,7 @@ std::map<std::string, std::size_t> meetings_of(const program::Program& program,
     for (std::size_t i = task.begin; i < task.end && task.kind == kind; ++i)
       std::visit(
           [&]<class Kind>(const Kind& what) {
-            if constexpr (program::Collective<Kind>)
+            if constexpr (program::AnyCollective<Kind>)
               program::for_each_tensor(what, [&](const auto&, const auto&) {
                 ++meetings[program.groups[what.group.index()].name];
               });

@@ -66,7 +66,7 @@ inline std::map<std::string, ByAxis> sent_for_layers(
   for (const program::Instruction& i : program.instructions)
     std::visit(
         [&]<class Kind>(const Kind& what) {
-          if constexpr (program::Collective<Kind> && !std::is_same_v<Kind, program::AllToAll>)
+          if constexpr (program::AnyCollective<Kind> && !std::is_same_v<Kind, program::AllToAll>)
             program::for_each_tensor(what, [&](const program::Slice& from, const auto& to) {
               count(what.group, std::is_same_v<Kind, program::AllReduce> ? 2 : 1, from,
                     std::max(from.bytes(), to.bytes()));

@@ -82,7 +82,8 @@ TEST(ClusterFile, every_figure_is_read) {
   EXPECT_EQ(cluster.levels,
             (std::vector<Level>{{"nvlink", 4, 2e-6, 100e9, 300e9, 0, {}},
                                 {"network", 2, 4e-6, 25e9, 50e9, 40e9, {{0, 50e9}, {50e9, 0}}}}));
-  EXPECT_EQ(cluster.groups, (std::vector<MeasuredGroup>{{"all_reduce", 4, 2, 20e-6, 8e9}}));
+  EXPECT_EQ(cluster.groups,
+            (std::vector<MeasuredGroup>{{Collective::all_reduce, 4, 2, 20e-6, 8e9}}));
 }
 
 TEST(ClusterFile, what_is_written_reads_back_to_the_same_cluster) {
@@ -96,8 +97,8 @@ TEST(ClusterFile, what_is_written_reads_back_to_the_same_cluster) {
   cluster.levels[0].latency_s = 1e-5 / 3;
   cluster.ranks_per_device = 3;
   cluster.file_system_bytes_per_s = 2.5e12;
-  cluster.groups.push_back({"send", 2, 1, 1e-5 / 3, 1e10 / 3});
-  cluster.groups.push_back({"send", 2, 4, 1e-5, 1e10, {{1e3 / 3, 1e-6 / 3}, {1e6, 1e-4}}});
+  cluster.groups.push_back({message_of_two, 2, 1, 1e-5 / 3, 1e10 / 3});
+  cluster.groups.push_back({message_of_two, 2, 4, 1e-5, 1e10, {{1e3 / 3, 1e-6 / 3}, {1e6, 1e-4}}});
   EXPECT_EQ(parsed(to_yaml(cluster)), cluster);
 }
 

@@ -60,14 +60,14 @@ TEST(Cluster, a_products_rate_is_read_between_points_on_a_logarithmic_scale) {
 
 TEST(Cluster, a_measured_group_is_found_by_kind_ranks_and_stride) {
   Cluster cluster = racks();
-  cluster.groups = {{"all_reduce", 4, 1, 0, 5}, {"all_reduce", 4, 2, 0, 7}};
-  EXPECT_EQ(cluster.measured("all_reduce", 4, 2)->bytes_per_s, 7);
-  EXPECT_EQ(cluster.measured("all_gather", 4, 2), nullptr);
-  EXPECT_EQ(cluster.measured("all_reduce", 2, 2), nullptr);
+  cluster.groups = {{Collective::all_reduce, 4, 1, 0, 5}, {Collective::all_reduce, 4, 2, 0, 7}};
+  EXPECT_EQ(cluster.measured(Collective::all_reduce, 4, 2)->bytes_per_s, 7);
+  EXPECT_EQ(cluster.measured(Collective::all_gather, 4, 2), nullptr);
+  EXPECT_EQ(cluster.measured(Collective::all_reduce, 2, 2), nullptr);
 }
 
 TEST(Cluster, times_of_a_measured_group_lie_between_those_of_sizes) {
-  MeasuredGroup group{"all_reduce", 4, 1, 2, 5};
+  MeasuredGroup group{Collective::all_reduce, 4, 1, 2, 5};
   EXPECT_DOUBLE_EQ(group.seconds(10), 4) << "a line, without times";
   group.times = {{100, 3}, {10000, 300}};
   EXPECT_DOUBLE_EQ(group.seconds(100), 3);
@@ -81,11 +81,11 @@ TEST(Cluster, times_of_a_measured_group_lie_between_those_of_sizes) {
 
 TEST(Cluster, a_measured_group_stands_for_those_that_lie_in_as_many_units_of_each_level) {
   Cluster cluster = racks();
-  cluster.groups = {{"all_reduce", 2, 1, 1e-6, 100, {}},
-                    {"all_reduce", 2, 4, 2e-6, 25, {}},
-                    {"all_gather", 2, 2, 1e-6, 90, {}}};
+  cluster.groups = {{Collective::all_reduce, 2, 1, 1e-6, 100, {}},
+                    {Collective::all_reduce, 2, 4, 2e-6, 25, {}},
+                    {Collective::all_gather, 2, 2, 1e-6, 90, {}}};
   const auto stride_for = [&](std::int64_t ranks, std::int64_t stride) {
-    const MeasuredGroup* found = cluster.measured_alike("all_reduce", ranks, stride);
+    const MeasuredGroup* found = cluster.measured_alike(Collective::all_reduce, ranks, stride);
     return found == nullptr ? 0 : found->stride;
   };
   EXPECT_EQ(stride_for(2, 1), 1);

@@ -45,7 +45,7 @@ TEST(ExchangeTable, an_axis_that_joins_all_ranks_has_its_name_at_theirs) {
 
 TEST(ExchangeTable, has_a_line_for_each_group_kind_and_size) {
   const ExchangeRequest request{.grid = GridSizes{2, 1, 1, 2},
-                                .kinds = {"all_reduce", "send"},
+                                .kinds = {Collective::all_reduce, message_of_two},
                                 .sizes = {64, 256},
                                 .machine = {},
                                 .seconds = 0};
@@ -62,7 +62,7 @@ TEST(ExchangeTable, has_a_line_for_each_group_kind_and_size) {
 
 TEST(ExchangeTable, a_link_is_known_where_a_machine_is_named) {
   ExchangeRequest request{.grid = {},
-                          .kinds = {"all_reduce"},
+                          .kinds = {Collective::all_reduce},
                           .sizes = {64},
                           .machine = {},
                           .seconds = 0,

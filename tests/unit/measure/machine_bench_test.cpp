@@ -23,9 +23,9 @@ MachineTimes made_up_times() {
   times.instruction = {1e-6, 1e-6, 1e-6};
   times.handoff = {2e-6, 5e-6, 6e-6};
   times.slowdown = 1.25;
-  times.exchanges = {{{"all_reduce", 4, 1}, {}, 0, {1e-5, 2e9, 0}},
-                     {{"send", 2, 1}, {}, 0, {2e-6, 5e9, 0}},
-                     {{"send", 2, 2}, {}, 0, {9e-6, 1e9, 0}}};
+  times.exchanges = {{{Collective::all_reduce, 4, 1}, {}, 0, {1e-5, 2e9, 0}},
+                     {{message_of_two, 2, 1}, {}, 0, {2e-6, 5e9, 0}},
+                     {{message_of_two, 2, 2}, {}, 0, {9e-6, 1e9, 0}}};
   return times;
 }
 
@@ -42,7 +42,7 @@ TEST(MachineBench, a_cluster_has_the_figures_with_three_digits_and_reads_back) {
                                                {DType::f64, 5e9, {{1e6, 1}}}}));
   EXPECT_EQ(cluster.levels, (std::vector<machine::Level>{{"host", 2, 2e-6, 5e9, 5e9, 0, {}},
                                                          {"network", 2, 9e-6, 1e9, 2e9, 0, {}}}));
-  EXPECT_EQ(cluster.groups[0], (machine::MeasuredGroup{"all_reduce", 4, 1, 1e-5, 2e9}));
+  EXPECT_EQ(cluster.groups[0], (machine::MeasuredGroup{Collective::all_reduce, 4, 1, 1e-5, 2e9}));
   machine::Cluster read = machine::read_cluster(machine::to_yaml(cluster), "m.yaml", "");
   EXPECT_EQ(read, cluster);
 }
@@ -89,22 +89,22 @@ TEST(MachineBench, ranks_that_share_a_core_are_one_device) {
 }
 
 TEST(MachineBench, exchanges_cover_all_kinds_and_sizes_of_groups_that_tile_the_ranks) {
-  std::set<std::string> kinds;
+  std::set<ExchangeKind> kinds;
   for (const std::int64_t world : {2, 3, 4, 6, 8, 12})
     for (const Exchange& exchange : exchanges_of(world, world)) {
-      EXPECT_TRUE(world % (exchange.ranks * exchange.stride) == 0 || exchange.kind == "send");
+      EXPECT_TRUE(world % (exchange.ranks * exchange.stride) == 0 || !exchange.kind);
       kinds.insert(exchange.kind);
     }
-  EXPECT_EQ(kinds, std::set<std::string>(machine::measured_kinds().begin(),
-                                         machine::measured_kinds().end()));
+  EXPECT_EQ(kinds, std::set<ExchangeKind>(exchange_kinds().begin(), exchange_kinds().end()));
   const std::vector<Exchange> of_8 = exchanges_of(8, 4);
-  for (const Exchange& expected : std::vector<Exchange>{{"all_reduce", 2, 1},
-                                                        {"all_reduce", 2, 4},
-                                                        {"all_gather", 4, 2},
-                                                        {"all_to_all", 8, 1},
-                                                        {"send", 2, 1},
-                                                        {"send", 2, 4}})
-    EXPECT_NE(std::find(of_8.begin(), of_8.end(), expected), of_8.end()) << expected.kind;
+  for (const Exchange& expected : std::vector<Exchange>{{Collective::all_reduce, 2, 1},
+                                                        {Collective::all_reduce, 2, 4},
+                                                        {Collective::all_gather, 4, 2},
+                                                        {Collective::all_to_all, 8, 1},
+                                                        {message_of_two, 2, 1},
+                                                        {message_of_two, 2, 4}})
+    EXPECT_NE(std::find(of_8.begin(), of_8.end(), expected), of_8.end())
+        << to_string(expected.kind);
   EXPECT_TRUE(exchanges_of(1, 1).empty());
 }
 
@@ -121,8 +121,8 @@ TEST(MachineBench, an_odd_number_of_ranks_is_measured_and_described) {
   const machine::Cluster cluster = cluster_of(seen[0], options, 3, 3);
   EXPECT_EQ(cluster.devices(), 3);
   EXPECT_GT(cluster.levels[0].link_bytes_per_s, 0);
-  EXPECT_NE(cluster.measured("all_reduce", 3, 1), nullptr);
-  EXPECT_EQ(cluster.measured("send", 2, 1), nullptr) << "two do not divide three";
+  EXPECT_NE(cluster.measured(Collective::all_reduce, 3, 1), nullptr);
+  EXPECT_EQ(cluster.measured(message_of_two, 2, 1), nullptr) << "two do not divide three";
   EXPECT_EQ(machine::read_cluster(machine::to_yaml(cluster), "m.yaml", ""), cluster);
 }
 
@@ -133,7 +133,7 @@ TEST(MachineBench, all_ranks_get_the_same_times_of_an_exchange_that_grow_with_by
     comm::ThreadJob job(4);
     std::vector<ExchangeTimes> seen(4);
     job.run([&](comm::World& world) {
-      seen[world.rank().index()] = measure_exchange(world, {"all_gather", 2, 2},
+      seen[world.rank().index()] = measure_exchange(world, {Collective::all_gather, 2, 2},
                                                     {1 << 10, 1 << 14, 1 << 18, 1 << 21}, 0.005);
     });
     for (const ExchangeTimes& times : seen) {
@@ -152,7 +152,7 @@ TEST(MachineBench, all_ranks_get_the_same_times_of_an_exchange_that_grow_with_by
 TEST(MachineBench, one_size_of_an_exchange_is_a_rate_without_a_latency) {
   comm::ThreadJob job(2);
   job.run([](comm::World& world) {
-    const ExchangeTimes times = measure_exchange(world, {"send", 2, 1}, {1 << 12}, 0.001);
+    const ExchangeTimes times = measure_exchange(world, {message_of_two, 2, 1}, {1 << 12}, 0.001);
     ASSERT_EQ(times.samples.size(), 1U);
     EXPECT_EQ(times.samples[0].bytes, 1 << 12);
     EXPECT_EQ(times.fit.latency_s, 0);
@@ -161,11 +161,11 @@ TEST(MachineBench, one_size_of_an_exchange_is_a_rate_without_a_latency) {
 }
 
 TEST(MachineBench, a_ring_sends_of_each_exchange_what_its_kind_says) {
-  EXPECT_EQ(ring_share({"all_reduce", 4, 1}), 1.5);
-  EXPECT_EQ(ring_share({"all_gather", 4, 2}), 0.75);
-  EXPECT_EQ(ring_share({"reduce_scatter", 2, 1}), 0.5);
-  EXPECT_EQ(ring_share({"all_to_all", 8, 1}), 0.875);
-  EXPECT_EQ(ring_share({"send", 2, 3}), 1);
+  EXPECT_EQ(ring_share({Collective::all_reduce, 4, 1}), 1.5);
+  EXPECT_EQ(ring_share({Collective::all_gather, 4, 2}), 0.75);
+  EXPECT_EQ(ring_share({Collective::reduce_scatter, 2, 1}), 0.5);
+  EXPECT_EQ(ring_share({Collective::all_to_all, 8, 1}), 0.875);
+  EXPECT_EQ(ring_share({message_of_two, 2, 3}), 1);
 }
 
 /// Notes what it is asked to do: what time_together calls on each rank.
@@ -192,7 +192,7 @@ TEST(MachineBench, what_is_enqueued_is_settled_in_each_round_and_ranks_without_a
   comm::ThreadJob job(3);
   job.run([](comm::World& world) {
     CountingCarrier carrier;
-    measure_exchange(world, carrier, {"send", 2, 1}, {1 << 10, 1 << 12}, 0.001);
+    measure_exchange(world, carrier, {message_of_two, 2, 1}, {1 << 10, 1 << 12}, 0.001);
     EXPECT_EQ(carrier.open_calls, 0) << "nothing is left when the clock is read";
     EXPECT_GE(carrier.settled, 2 * 5) << "a first call, a first and a warm round, and three";
     const bool is_alone = world.rank() == Rank(2);

@@ -40,32 +40,34 @@ TEST(Price, a_collective_takes_the_latency_of_its_starts_and_its_bytes_at_the_ra
   const machine::Cluster cluster = hosts(2);
   Pricer pricer = pricer_of(cluster);
   const Sent sent{.calls = 2, .payload_bytes = 16, .sent_bytes = 24};
-  EXPECT_DOUBLE_EQ(pricer.seconds(MoveKind::all_reduce, {{4, 1}}, sent), 2 * 4 * 0.5 + 24. / 8);
-  EXPECT_DOUBLE_EQ(pricer.seconds(MoveKind::all_gather, {{4, 1}}, sent), 2 * 3 * 0.5 + 24. / 8);
-  EXPECT_DOUBLE_EQ(pricer.seconds(MoveKind::all_gather, {{2, 4}}, sent), 2 * 1 * 1. + 24 / (2. / 4))
+  EXPECT_DOUBLE_EQ(pricer.seconds(Collective::all_reduce, {{4, 1}}, sent), 2 * 4 * 0.5 + 24. / 8);
+  EXPECT_DOUBLE_EQ(pricer.seconds(Collective::all_gather, {{4, 1}}, sent), 2 * 3 * 0.5 + 24. / 8);
+  EXPECT_DOUBLE_EQ(pricer.seconds(Collective::all_gather, {{2, 4}}, sent),
+                   2 * 1 * 1. + 24 / (2. / 4))
       << "four groups share a host's port";
-  EXPECT_EQ(pricer.seconds(MoveKind::all_gather, {{1, 4}}, sent), 0);
+  EXPECT_EQ(pricer.seconds(Collective::all_gather, {{1, 4}}, sent), 0);
 }
 
 TEST(Price, axes_that_are_neighbours_are_one_group_and_others_have_the_least_rate_of_theirs) {
   const machine::Cluster cluster = hosts(2);
   Pricer pricer = pricer_of(cluster);
   const Sent sent{.calls = 0, .payload_bytes = 16, .sent_bytes = 24};
-  EXPECT_DOUBLE_EQ(pricer.seconds(MoveKind::all_reduce, {{2, 2}, {2, 1}}, sent), 24. / 8);
-  EXPECT_DOUBLE_EQ(pricer.seconds(MoveKind::all_reduce, {{2, 4}, {4, 1}}, sent), 24. / 2)
+  EXPECT_DOUBLE_EQ(pricer.seconds(Collective::all_reduce, {{2, 2}, {2, 1}}, sent), 24. / 8);
+  EXPECT_DOUBLE_EQ(pricer.seconds(Collective::all_reduce, {{2, 4}, {4, 1}}, sent), 24. / 2)
       << "one ring through both hosts";
-  EXPECT_DOUBLE_EQ(pricer.seconds(MoveKind::all_reduce, {{2, 4}, {2, 1}}, sent), 24 / (2. / 4));
+  EXPECT_DOUBLE_EQ(pricer.seconds(Collective::all_reduce, {{2, 4}, {2, 1}}, sent), 24 / (2. / 4));
 }
 
 TEST(Price, what_was_measured_of_a_group_replaces_links_and_latency) {
   machine::Cluster cluster = hosts(2);
-  cluster.groups = {{"all_gather", 4, 1, 3, 4}};
+  cluster.groups = {{Collective::all_gather, 4, 1, 3, 4}};
   Pricer pricer = pricer_of(cluster);
   const Sent sent{.calls = 2, .payload_bytes = 16, .sent_bytes = 12};
-  EXPECT_DOUBLE_EQ(pricer.seconds(MoveKind::all_gather, {{4, 1}}, sent), 2 * 3 + 16. / 4);
-  EXPECT_DOUBLE_EQ(pricer.seconds(MoveKind::reduce_scatter, {{4, 1}}, sent), 2 * 3 * .5 + 12. / 8);
+  EXPECT_DOUBLE_EQ(pricer.seconds(Collective::all_gather, {{4, 1}}, sent), 2 * 3 + 16. / 4);
+  EXPECT_DOUBLE_EQ(pricer.seconds(Collective::reduce_scatter, {{4, 1}}, sent),
+                   2 * 3 * .5 + 12. / 8);
   cluster.groups[0].times = {{2, 3}, {8, 5}};
-  EXPECT_DOUBLE_EQ(pricer_of(cluster).seconds(MoveKind::all_gather, {{4, 1}}, sent), 2 * 5)
+  EXPECT_DOUBLE_EQ(pricer_of(cluster).seconds(Collective::all_gather, {{4, 1}}, sent), 2 * 5)
       << "two calls of 8 bytes";
 }
 
@@ -88,10 +90,10 @@ TEST(Price, traffic_is_told_apart_by_purpose_and_gradients_share_messages_at_the
   const machine::Cluster cluster = hosts(1);
   Demand demand;
   const std::vector<AxisId> x = {AxisId(3)};
-  demand.sent[{Purpose::weights, MoveKind::all_gather, x, "a", false}] = {1, 8, 8};
-  demand.sent[{Purpose::activations, MoveKind::all_reduce, x, "a", false}] = {1, 16, 16};
-  demand.sent[{Purpose::activations, MoveKind::all_reduce, x, "b", false}] = {1, 16, 16};
-  demand.sent[{Purpose::gradients, MoveKind::all_reduce, x, "a", true}] = {100, 80, 80};
+  demand.sent[{Purpose::weights, Collective::all_gather, x, "a", false}] = {1, 8, 8};
+  demand.sent[{Purpose::activations, Collective::all_reduce, x, "a", false}] = {1, 16, 16};
+  demand.sent[{Purpose::activations, Collective::all_reduce, x, "b", false}] = {1, 16, 16};
+  demand.sent[{Purpose::gradients, Collective::all_reduce, x, "a", true}] = {100, 80, 80};
   const std::vector<AxisGroup> groups = {{1, 4}, {1, 4}, {1, 4}, {4, 1}};
   const Price alone = pricer_of(cluster).price(demand, groups);
   EXPECT_DOUBLE_EQ(alone.weights, 3 * 0.5 + 1);
@@ -111,18 +113,18 @@ TEST(Price, what_may_run_beside_computation_is_hidden_as_far_as_there_is_computa
   const std::vector<AxisGroup> groups = {{1, 4}, {1, 4}, {1, 4}, {4, 1}};
   Demand demand;
   demand.micros = 2;
-  demand.products = {{4, 300}};                                                             // 12 s
-  demand.sent[{Purpose::weights, MoveKind::all_gather, x, "", false, true}] = {1, 24, 24};  // 3 s
-  demand.sent[{Purpose::activations, MoveKind::all_reduce, x, "", false, false}] = {1, 8, 8};
+  demand.products = {{4, 300}};  // 12 s
+  demand.sent[{Purpose::weights, Collective::all_gather, x, "", false, true}] = {1, 24, 24};  // 3 s
+  demand.sent[{Purpose::activations, Collective::all_reduce, x, "", false, false}] = {1, 8, 8};
   const Price some = pricer_of(cluster).price(demand, groups);
   EXPECT_DOUBLE_EQ(some.hidden(), 3);
   EXPECT_DOUBLE_EQ(some.slower_by, 1.5);
   EXPECT_DOUBLE_EQ(some.step(), 12 + 1.5 + 1) << "activations have to come";
   EXPECT_DOUBLE_EQ(some.all(), 12 + 3 + 1) << "nothing hidden";
   // At the end of the step the last backward pass alone is there: 2/3 of half of 12 s.
-  demand.sent[{Purpose::gradients, MoveKind::all_reduce, x, "", true, true}] = {1, 80, 80};
+  demand.sent[{Purpose::gradients, Collective::all_reduce, x, "", true, true}] = {1, 80, 80};
   EXPECT_DOUBLE_EQ(pricer_of(cluster).price(demand, groups).hidden_gradients, 4);
-  demand.sent[{Purpose::weights, MoveKind::all_gather, x, "", false, true}] = {1, 240, 240};
+  demand.sent[{Purpose::weights, Collective::all_gather, x, "", false, true}] = {1, 240, 240};
   const Price all = pricer_of(cluster).price(demand, groups);
   EXPECT_DOUBLE_EQ(all.hidden_weights, 12) << "no more than there is computation";
   EXPECT_DOUBLE_EQ(all.hidden_gradients, 0);

@@ -193,8 +193,7 @@ TEST(RankGrids, a_plan_is_faster_by_the_class_that_decides) {
   a.price.weights = 2;
   b.price.products = 9.5;
   b.price.activations = 5;
-  b.price.traffic = {
-      {compile::Purpose::activations, compile::MoveKind::all_reduce, {AxisId(1)}, 100, 5}};
+  b.price.traffic = {{compile::Purpose::activations, Collective::all_reduce, {AxisId(1)}, 100, 5}};
   EXPECT_EQ(spendings(a.price, b.price).front().name, "activations");
   EXPECT_EQ(
       why_faster(a, "plan 1", b, "plan 2"),

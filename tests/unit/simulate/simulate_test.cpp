@@ -324,7 +324,7 @@ TEST(Simulate, messages_of_a_host_share_its_port) {
 TEST(Simulate, a_measured_group_takes_what_was_measured) {
   machine::Cluster cluster = two_levels(2, 4);
   cluster.device.instruction_s = 1 * us;
-  cluster.groups = {{"all_reduce", 8, 1, 30 * us, 7 * gb}};
+  cluster.groups = {{Collective::all_reduce, 8, 1, 30 * us, 7 * gb}};
   const Job job = collectives_of_eight();
   const Simulation simulation = simulate(job, op::ProgramKind::train, cluster);
   expect_near(times_of(job, simulation, 0, "all_reduce").end_s, 30 * us + 64 * mib / (7 * gb));
@@ -335,7 +335,8 @@ TEST(Simulate, a_measured_group_takes_what_was_measured) {
 
 TEST(Simulate, a_measured_group_takes_the_times_of_sizes_where_they_are_known) {
   machine::Cluster cluster = two_levels(2, 4);
-  cluster.groups = {{"all_reduce", 8, 1, 30 * us, 7 * gb, {{16 * mib, 5e-3}, {64 * mib, 11e-3}}}};
+  cluster.groups = {
+      {Collective::all_reduce, 8, 1, 30 * us, 7 * gb, {{16 * mib, 5e-3}, {64 * mib, 11e-3}}}};
   const Job job = collectives_of_eight();
   const Simulation simulation = simulate(job, op::ProgramKind::train, cluster);
   expect_near(times_of(job, simulation, 0, "all_reduce").end_s, 11e-3);

@@ -25,14 +25,14 @@ TEST(DeviceExchanges, of_every_kind_are_timed_on_a_device) {
     run::cuda::StagedWorld carries(gpu, world);
     const std::vector<std::int64_t> sizes = {1 << 8, 1 << 10, 1 << 12};
     measure::DeviceCarrier carrier(world, gpu, carries, sizes.back() + 12);
-    for (const std::string& kind : machine::measured_kinds()) {
-      const measure::Exchange exchange{kind, kind == "send" ? 2 : 3, 1};
+    for (const ExchangeKind kind : exchange_kinds()) {
+      const measure::Exchange exchange{kind, kind ? 3 : 2, 1};
       const measure::ExchangeTimes times =
           measure::measure_exchange(world, carrier, exchange, sizes, 0.001);
-      ASSERT_EQ(times.samples.size(), 3U) << kind;
+      ASSERT_EQ(times.samples.size(), 3U) << to_string(kind);
       for (const measure::TimedBytes& sample : times.samples) {
-        EXPECT_GT(sample.seconds, 0) << kind;
-        EXPECT_GT(sample.bytes, 0.9 * (1 << 8)) << kind;
+        EXPECT_GT(sample.seconds, 0) << to_string(kind);
+        EXPECT_GT(sample.bytes, 0.9 * (1 << 8)) << to_string(kind);
       }
     }
   });
@@ -44,7 +44,7 @@ TEST(DeviceExchanges, larger_than_was_said_are_a_fault_of_ours) {
   EXPECT_THROW(comm::ThreadJob(2).run([&](comm::World& world) {
     run::cuda::StagedWorld carries(gpu, world);
     measure::DeviceCarrier carrier(world, gpu, carries, 1 << 8);
-    measure::measure_exchange(world, carrier, {"all_reduce", 2, 1}, {1 << 10}, 0.001);
+    measure::measure_exchange(world, carrier, {Collective::all_reduce, 2, 1}, {1 << 10}, 0.001);
   }),
                InternalError);
 }

@@ -20,7 +20,6 @@ namespace fourfold::run::cuda {
 namespace {
 
 using comm::DeviceCollective;
-using Kind = comm::Group::Kind;
 using Bytes = std::vector<std::byte>;
 
 /// A rank's memory on the device, with a pinned copy that tests read and write.
@@ -74,7 +73,7 @@ std::vector<Rank> first_ranks(std::size_t count) {
 }
 
 struct Tensors {
-  Kind kind;
+  Collective kind;
   DType dtype = DType::f32;
   Reduction reduction = Reduction::sum;
   std::vector<std::int64_t> counts;  // elements of a member's smaller side, of each tensor
@@ -91,18 +90,19 @@ Places places_of(const Tensors& tensors, std::size_t members, std::size_t positi
   for (const std::int64_t count : tensors.counts) {
     const auto small = static_cast<std::size_t>(count * size_bytes(tensors.dtype));
     const std::size_t large = small * members;
-    const std::size_t from = tensors.kind == Kind::all_gather   ? small
-                             : tensors.kind == Kind::all_reduce ? small
-                                                                : large;
+    const std::size_t from = tensors.kind == Collective::all_gather   ? small
+                             : tensors.kind == Collective::all_reduce ? small
+                                                                      : large;
     const std::size_t to =
-        tensors.kind == Kind::all_gather || tensors.kind == Kind::all_to_all ? large : small;
+        tensors.kind == Collective::all_gather || tensors.kind == Collective::all_to_all ? large
+                                                                                         : small;
     const std::size_t first = (places.bytes + 15) / 16 * 16;
-    const bool shares = tensors.in_place || tensors.kind == Kind::all_reduce;
+    const bool shares = tensors.in_place || tensors.kind == Collective::all_reduce;
     std::size_t from_at = first, to_at = (first + from + 15) / 16 * 16;
     if (shares) {
       // The smaller side is this member's piece of the larger one.
-      from_at = first + (tensors.kind == Kind::all_gather ? position * small : 0);
-      to_at = first + (tensors.kind == Kind::reduce_scatter ? position * small : 0);
+      from_at = first + (tensors.kind == Collective::all_gather ? position * small : 0);
+      to_at = first + (tensors.kind == Collective::reduce_scatter ? position * small : 0);
     }
     places.from.emplace_back(from_at, from);
     places.to.emplace_back(to_at, to);
@@ -142,26 +142,17 @@ DeviceCollective collective_of(const Tensors& tensors, const Places& places,
 }
 
 void on_host(comm::Group& group, const DeviceCollective& what) {
-  switch (what.kind) {
-    case Kind::all_reduce:
-      return group.all_reduce(what.to, what.dtype, what.reduction);
-    case Kind::reduce_scatter:
-      return group.reduce_scatter(what.from, what.to, what.dtype, what.reduction);
-    case Kind::all_gather:
-      return group.all_gather(what.from, what.to);
-    case Kind::all_to_all:
-      return group.all_to_all(what.from, what.to);
-  }
+  group.carry_out(what.kind, what.from, what.to, what.dtype, what.reduction);
 }
 
 class SharedGpuCollectives : public testing::TestWithParam<unsigned> {};
 
 TEST_P(SharedGpuCollectives, have_the_bits_of_the_thread_communicator) {
   std::vector<Tensors> cases;
-  for (const Kind kind :
-       {Kind::all_reduce, Kind::reduce_scatter, Kind::all_gather, Kind::all_to_all})
+  for (const Collective kind : {Collective::all_reduce, Collective::reduce_scatter,
+                                Collective::all_gather, Collective::all_to_all})
     for (const bool in_place : {false, true}) {
-      if (in_place && kind == Kind::all_to_all) continue;
+      if (in_place && kind == Collective::all_to_all) continue;
       cases.push_back({kind, DType::f32, Reduction::sum, {300}, in_place});
       cases.push_back({kind, DType::bf16, Reduction::sum, {64, 1, 130}, in_place});
       cases.push_back({kind, DType::f64, Reduction::max, {1, 7}, in_place});
@@ -235,7 +226,7 @@ TEST(SharedGpuWorld, ranks_that_call_different_collectives_are_told_so) {
       disagreement([](SharedGpu& gpu, SharedGpuWorld& view, comm::World& world) {
         view.create_groups(std::vector<comm::GroupSpec>{{"x", first_ranks(2), 64}});
         Mirrored own(gpu, 64);
-        DeviceCollective what{Kind::all_reduce, DType::f32, Reduction::sum, {}, {}};
+        DeviceCollective what{Collective::all_reduce, DType::f32, Reduction::sum, {}, {}};
         what.from = what.to = {own.memory().first(world.rank().index() == 0 ? 32 : 16)};
         view.group(first_ranks(2), "x").enqueue(what, own.stream());
       });
@@ -264,7 +255,7 @@ TEST(SharedGpuWorld, a_rank_that_is_gone_lets_the_others_go) {
       if (world.rank().index() == 2) throw UserError(ExitCode::bad_data, "no more data");
       try {
         if (world.rank().index() == 0) view.recv(Rank(2), 1, own.memory(), own.stream());
-        DeviceCollective what{Kind::all_reduce, DType::f32, Reduction::sum, {}, {}};
+        DeviceCollective what{Collective::all_reduce, DType::f32, Reduction::sum, {}, {}};
         what.from = what.to = {own.memory()};
         view.group(first_ranks(3), "x").enqueue(what, own.stream());
       } catch (const comm::Aborted&) {

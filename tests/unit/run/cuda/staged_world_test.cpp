@@ -23,7 +23,6 @@ namespace fourfold::run::cuda {
 namespace {
 
 using comm::DeviceCollective;
-using Kind = comm::Group::Kind;
 
 /// What a device did in which order, of all ranks.
 class Events {
@@ -113,7 +112,7 @@ struct Laid {
   DeviceCollective what;
   std::size_t bytes = 0;
 };
-Laid lay(Kind kind, const std::vector<std::size_t>& counts, std::size_t members,
+Laid lay(Collective kind, const std::vector<std::size_t>& counts, std::size_t members,
          std::span<std::byte> memory) {
   Laid laid{{kind, DType::f32, Reduction::sum, {}, {}}, 0};
   const auto next = [&](std::size_t bytes) {
@@ -123,36 +122,27 @@ Laid lay(Kind kind, const std::vector<std::size_t>& counts, std::size_t members,
   };
   for (const std::size_t count : counts) {
     const std::size_t part = count * sizeof(float), whole = part * members;
-    const bool scatters = kind == Kind::reduce_scatter || kind == Kind::all_to_all;
-    const bool gathers = kind == Kind::all_gather || kind == Kind::all_to_all;
+    const bool scatters = kind == Collective::reduce_scatter || kind == Collective::all_to_all;
+    const bool gathers = kind == Collective::all_gather || kind == Collective::all_to_all;
     laid.what.from.push_back(next(scatters ? whole : part));
-    laid.what.to.push_back(kind == Kind::all_reduce ? laid.what.from.back()
-                                                    : next(gathers ? whole : part));
+    laid.what.to.push_back(kind == Collective::all_reduce ? laid.what.from.back()
+                                                          : next(gathers ? whole : part));
   }
   return laid;
 }
 
 void on_host(comm::Group& group, const DeviceCollective& what) {
-  switch (what.kind) {
-    case Kind::all_reduce:
-      return group.all_reduce(what.to, what.dtype, what.reduction);
-    case Kind::reduce_scatter:
-      return group.reduce_scatter(what.from, what.to, what.dtype, what.reduction);
-    case Kind::all_gather:
-      return group.all_gather(what.from, what.to);
-    case Kind::all_to_all:
-      return group.all_to_all(what.from, what.to);
-  }
+  group.carry_out(what.kind, what.from, what.to, what.dtype, what.reduction);
 }
 
 struct Case {
-  Kind kind;
+  Collective kind;
   std::vector<std::size_t> counts;
 };
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const Kind kind :
-       {Kind::all_reduce, Kind::reduce_scatter, Kind::all_gather, Kind::all_to_all}) {
+  for (const Collective kind : {Collective::all_reduce, Collective::reduce_scatter,
+                                Collective::all_gather, Collective::all_to_all}) {
     all.push_back({kind, {1000}});             // many pieces, the last one short
     all.push_back({kind, {3, 1, 200, 7, 0}});  // small ones together, one in pieces, one of nothing
     all.push_back({kind, {16}});
@@ -185,10 +175,10 @@ TEST_P(StagedCollectives, in_pieces_have_the_bits_of_the_thread_communicator) {
                 lay(one.kind, one.counts, ranks, expected).what);
       }
       EXPECT_TRUE(own.read() == expected)
-          << comm::to_string(one.kind) << " of " << one.counts.size() << " on rank " << rank;
+          << to_string(one.kind) << " of " << one.counts.size() << " on rank " << rank;
       world.barrier();
     }
-    calls[rank] = world.group(all_of(world), "x").traffic(Kind::all_reduce).calls;
+    calls[rank] = world.group(all_of(world), "x").traffic(Collective::all_reduce).calls;
   });
   // 4000 bytes in pieces of 384, the small tensors in 1 + 3, and 64 bytes at once; each twice.
   EXPECT_EQ(calls, std::vector<std::int64_t>(ranks, 2 * (11 + 4 + 1)));
@@ -217,7 +207,7 @@ TEST(StagedWorld, the_next_piece_is_on_its_way_while_one_is_exchanged) {
       gpu.is_noted = false;
     }
     staged.group(all_of(world), "x")
-        .enqueue(lay(Kind::all_reduce, {192}, 2, own.memory()).what, own.stream());
+        .enqueue(lay(Collective::all_reduce, {192}, 2, own.memory()).what, own.stream());
     gpu.synchronize(own.stream());
   });
   const std::vector<std::string> noted = events.all();
