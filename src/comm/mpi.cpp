@@ -205,19 +205,18 @@ class MpiGroup : public Group {
  private:
   void exchange(Collective kind, std::span<const std::byte> from, std::span<std::byte> to,
                 DType type, Reduction reduction) override {
-    switch (facts_of(kind).plain) {
-      case Collective::all_reduce:
-        return all_reduce_here(to, type, reduction);
-      case Collective::reduce_scatter:
-        return reduce_and_scatter(from, to, type, reduction);
-      case Collective::all_gather:
-        return gather(from, to);
-      case Collective::all_to_all:
-        return exchange_parts(from, to);
-    }
+    const CollectiveFacts& facts = facts_of(kind);
+    if (facts.is_in_place())
+      reduce_in_place(to, type, reduction);
+    else if (facts.reduces())
+      reduce_and_scatter(from, to, type, reduction);
+    else if (facts.scatters())
+      exchange_parts(from, to);
+    else
+      gather(from, to);
   }
 
-  void all_reduce_here(std::span<std::byte> data, DType type, Reduction reduction) {
+  void reduce_in_place(std::span<std::byte> data, DType type, Reduction reduction) {
     const auto width = static_cast<std::size_t>(size_bytes(type));
     for_pieces(data.size() / width, [&](std::size_t first, int count) {
       Request request("MPI_Iallreduce");

@@ -19,17 +19,10 @@ Party party_of(const Channel& channel, Rank own) {
 }
 
 std::string_view nccl_name(Collective kind) {
-  switch (facts_of(kind).plain) {
-    case Collective::all_reduce:
-      return "ncclAllReduce";
-    case Collective::reduce_scatter:
-      return "ncclReduceScatter";
-    case Collective::all_gather:
-      return "ncclAllGather";
-    case Collective::all_to_all:
-      return "ncclSend and ncclRecv";
-  }
-  fail_internal("every kind of collective has NCCL's name");
+  const CollectiveFacts& facts = facts_of(kind);
+  if (facts.is_in_place()) return "ncclAllReduce";
+  if (facts.reduces()) return "ncclReduceScatter";
+  return facts.path == Path::direct ? "ncclSend and ncclRecv" : "ncclAllGather";
 }
 
 }  // namespace
@@ -94,30 +87,28 @@ class NcclWorld::Members : public DeviceGroup {
   NcclResult call(const DeviceCollective& what, std::size_t i, DeviceStream stream) const {
     const NcclApi& api = communicators_.api();
     const Bytes from = what.from[i], to = what.to[i];
-    switch (facts_of(what.kind).plain) {
-      case Collective::all_reduce:
-        return api.all_reduce(from.data(), to.data(), to.size() / width_of(what),
-                              nccl_type(what.dtype), nccl_reduction(what.reduction), comm_, stream);
-      case Collective::reduce_scatter:
-        return api.reduce_scatter(from.data(), to.data(), to.size() / width_of(what),
-                                  nccl_type(what.dtype), nccl_reduction(what.reduction), comm_,
-                                  stream);
-      case Collective::all_gather:
-        return api.all_gather(from.data(), to.data(), from.size(), NcclType::u8, comm_, stream);
-      case Collective::all_to_all:
-        return exchange(from, to, stream);
-    }
-    fail_internal("a collective is of a known kind");
+    const CollectiveFacts& facts = facts_of(what.kind);
+    if (facts.is_in_place())
+      return api.all_reduce(from.data(), to.data(), to.size() / width_of(what),
+                            nccl_type(what.dtype), nccl_reduction(what.reduction), comm_, stream);
+    if (facts.reduces())
+      return api.reduce_scatter(from.data(), to.data(), to.size() / width_of(what),
+                                nccl_type(what.dtype), nccl_reduction(what.reduction), comm_,
+                                stream);
+    if (facts.path == Path::direct) return exchange(from, to, stream);
+    return api.all_gather(from.data(), to.data(), from.size(), NcclType::u8, comm_, stream);
   }
 
   NcclResult exchange(Bytes from, Bytes to, DeviceStream stream) const {
     const NcclApi& api = communicators_.api();
-    const std::size_t n = party_.members.size(), part = from.size() / n;
+    const std::size_t n = party_.members.size(), part = to.size() / n;
+    // A member that holds one part sends it to all.
+    const std::size_t step = from.size() == to.size() ? part : 0;
     NcclResult result = NcclResult::success;
     // Begins with its own part and goes round, so that not all send to one member.
     for (std::size_t k = 0; k < n && is_under_way(result); ++k) {
       const std::size_t to_whom = (position_ + k) % n, from_whom = (position_ + n - k) % n;
-      result = api.send(from.data() + to_whom * part, part, NcclType::u8, static_cast<int>(to_whom),
+      result = api.send(from.data() + to_whom * step, part, NcclType::u8, static_cast<int>(to_whom),
                         comm_, stream);
       if (is_under_way(result))
         result = api.recv(to.data() + from_whom * part, part, NcclType::u8,

@@ -4,8 +4,8 @@
 //
 // Groups. One communicator for each members and name, so that streams have communicators of their
 // own. A collective of several tensors is a group of NCCL's calls, one for each: nothing is packed.
-// An all-to-all is a group of sends and receives. Sums are in NCCL's order: with more than two
-// members bits may depend on their number and places.
+// What goes directly, as an all-to-all does, is a group of sends and receives. Sums are in NCCL's
+// order: with more than two members bits may depend on their number and places.
 //
 // Maxima. NCCL takes the larger number, and drops a NaN where another member has a number, which
 // Group (group.h) keeps. That is of no harm to the one maximum of floats that programs take: of the

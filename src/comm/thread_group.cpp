@@ -84,29 +84,26 @@ void ThreadGroup::work(const Call& own) {
       copy(own.to + i * bytes, calls[i].from + first, bytes);
     }
   };
-  switch (facts_of(own.kind).plain) {
-    case Collective::all_reduce: {
-      const std::size_t share = (own.to_bytes + size() - 1) / size();
-      const std::size_t part = (share + line_bytes - 1) / line_bytes * line_bytes;
-      const std::size_t begin = std::min(position() * part, own.to_bytes);
-      const std::size_t end = std::min(begin + part, own.to_bytes);
-      for (std::size_t i = 0; i < size(); ++i) {
-        terms_[i] = calls[i].from;
-        results_[i] = calls[i].to;
-      }
-      return reduce(terms_, results_, begin, end, own.type, own.reduction);
+  const CollectiveFacts& facts = facts_of(own.kind);
+  if (facts.is_in_place()) {
+    const std::size_t equal = (own.to_bytes + size() - 1) / size();
+    const std::size_t part = (equal + line_bytes - 1) / line_bytes * line_bytes;
+    const std::size_t begin = std::min(position() * part, own.to_bytes);
+    const std::size_t end = std::min(begin + part, own.to_bytes);
+    for (std::size_t i = 0; i < size(); ++i) {
+      terms_[i] = calls[i].from;
+      results_[i] = calls[i].to;
     }
-    case Collective::reduce_scatter:
-      for (std::size_t i = 0; i < size(); ++i)
-        terms_[i] = calls[i].from + position() * own.to_bytes;
-      results_[0] = own.to;
-      return reduce(terms_, {results_.data(), 1}, 0, own.to_bytes, own.type, own.reduction);
-    case Collective::all_gather:
-      return copy_parts(own.from_bytes, 0);
-    case Collective::all_to_all: {
-      const std::size_t part = own.from_bytes / size();
-      return copy_parts(part, position() * part);
-    }
+    reduce(terms_, results_, begin, end, own.type, own.reduction);
+  } else if (facts.reduces()) {
+    for (std::size_t i = 0; i < size(); ++i) terms_[i] = calls[i].from + position() * own.to_bytes;
+    results_[0] = own.to;
+    reduce(terms_, {results_.data(), 1}, 0, own.to_bytes, own.type, own.reduction);
+  } else if (facts.scatters()) {
+    const std::size_t part = own.from_bytes / size();
+    copy_parts(part, position() * part);
+  } else {
+    copy_parts(own.from_bytes, 0);
   }
 }
 

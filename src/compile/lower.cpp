@@ -528,17 +528,11 @@ class Lowering {
                         const Slice& to) const {
     const program::GroupId group = group_of_.at(line_of(move));
     const op::Reduction reduction = move.conversion.reduction;
-    switch (facts_of(kind).plain) {
-      case Collective::all_reduce:
-        return program::AllReduce{group, reduction, {to}, kind};
-      case Collective::reduce_scatter:
-        return program::ReduceScatter{group, reduction, {from}, {to}, kind};
-      case Collective::all_gather:
-        return program::AllGather{group, {from}, {to}, kind};
-      case Collective::all_to_all:
-        return program::AllToAll{group, {from}, {to}, kind};
-    }
-    fail_internal("every collective has an instruction");
+    const CollectiveFacts& facts = facts_of(kind);
+    if (facts.is_in_place()) return program::AllReduce{group, reduction, {to}, kind};
+    if (facts.reduces()) return program::ReduceScatter{group, reduction, {from}, {to}, kind};
+    if (facts.scatters()) return program::AllToAll{group, {from}, {to}, kind};
+    return program::AllGather{group, {from}, {to}, kind};
   }
 
   /// The rows of `from` that are block 0 of the dim, or its share 0; program::bind moves them to

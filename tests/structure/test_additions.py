@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Proves that an op is one row, and that an optimizer, a family of models and a format of data are a few files: adds those of added/ to
-one copy of the tree, counts the files that each touches, builds the program and what looks at every row once, and sees that numerics,
-text, residues, verifier, fuzzing and the emulation of CUDA cover the ops without a line; that the family trains on both kinds of data
-and by the optimizer, on one rank and on grids; and that its programs are proved."""
+"""Proves that an op is one row, and that an optimizer, a family of models, a format of data and a variant of a collective are a few
+files: adds those of added/ to one copy of the tree, counts the files that each touches, builds the program and what looks at every row
+once, and sees that numerics, text, residues, verifier, fuzzing and the emulation of CUDA cover the ops without a line; that the family
+trains on both kinds of data and by the optimizer, on one rank and on grids; that ranks of threads and of processes train with the
+collective; and that all these programs are proved."""
 import argparse
 import json
 import os
@@ -63,6 +64,13 @@ eval:
 # Everything that a layout may cut, and stages of one layer each.
 OPTIMIZER = "adagrad"
 GRIDS = {"a grid": {"parallel.tensor": "{x: 2, y: 2, z: 2}"}, "stages": {"parallel.pipeline.stages": 2, "parallel.data": 2}}
+# A model with tensors that the added collective brings, and larger ones.
+COLLECTIVE = "all_gather_direct"
+COLLECTIVE_CONFIG = "configs/gpt-tiny.yaml"
+GATHERING = {"model.hidden_size": 64, "train.global_batch_size": 16, "train.micro_batch_size": 2, "optimizer.lr": "1e-2", "run.device": "cpu",
+             "run.kernel_table": "builtin", "sample.tokens": 0}
+GATHERING_GRIDS = {"four ranks that share weights": {"parallel.tensor": "{x: 1, y: 1, z: 4}"}, "a grid that gathers": GRIDS["a grid"]}
+MPIRUN = ["mpirun", "-np", "4", "--oversubscribe", "--bind-to", "none", "--allow-run-as-root"]
 DATA = {"synthetic": {"data.format": "synthetic"}, "raw": {"data.format": "raw", "data.path": "tokens.raw"}}
 
 
@@ -90,10 +98,11 @@ def core_seconds():
     return used.ru_utime + used.ru_stime
 
 
-def add_all(root):
+def add_all(root, names):
     """Adds one after another, and returns the rows of ops that were added."""
     rows = []
-    for name, most in additions.MOST_FILES.items():
+    for name in names:
+        most = additions.MOST_FILES[name]
         added, touched = additions.add(root, name)
         of_rows = f"rows {', '.join(added)}; " if added else ""
         print(f"{name}: {of_rows}{len(touched)} files, of {most} at most: {', '.join(touched)}", flush=True)
@@ -106,7 +115,7 @@ def check_sources(root):
         run([sys.executable, f"tests/structure/{check}.py", "."], root)
 
 
-def build(root, tree):
+def build(root, tree, targets):
     cache = dict(re.findall(r"^(\w+):\w+=(.*)$", (tree / "CMakeCache.txt").read_text(), re.MULTILINE))
     options = [f"-D{key}={cache[key]}" for key in OPTIONS if cache.get(key)]
     shutil.copy2(additions.ADDED / "training_test.cpp", root / "tests/parallel/added_ops_test.cpp")
@@ -116,7 +125,7 @@ def build(root, tree):
                 path.unlink()
     run(["cmake", "-S", ".", "-B", "build", "-G", "Ninja", *QUICKER, *options], root)
     jobs = max(1, min(len(os.sched_getaffinity(0)), available_gib() // 2))
-    run(["ninja", "-C", "build", "-j", str(jobs), *TARGETS], root)
+    run(["ninja", "-C", "build", "-j", str(jobs), *targets], root)
 
 
 def available_gib():
@@ -159,10 +168,10 @@ def losses(folder):
     return [line["loss"] for line in map(json.loads, lines) if "loss" in line and "lr" in line]
 
 
-def train(root, name, *settings):
+def train(root, name, *settings, config="added.yaml", start=()):
     """The losses of a short run, which must fall."""
     folder = root / "runs" / name
-    run(["build/fourfold", "train", "added.yaml", *options(*settings, {"run.dir": folder})], root)
+    run([*start, "build/fourfold", "train", config, *options(*settings, {"run.dir": folder})], root)
     found = losses(folder)
     if len(found) != STEPS or not found[-1] < found[0]:
         raise Failure(f"{name}: {STEPS} steps must be told, and their loss must fall; told are {found}")
@@ -202,14 +211,43 @@ def try_models(root):
     print(f"{OPTIMIZER}: loss {serial[0]:.3f} to {serial[-1]:.3f} in {STEPS} steps", flush=True)
     for name, grid in GRIDS.items():
         check_alike(name, serial, train(root, f"{OPTIMIZER} on {name}", chosen, grid))
-        said = run(["build/fourfold", "verify", "added.yaml", *options(chosen, grid)], root)
-        lines = [line for line in said.splitlines() if line.startswith("train ")]
-        if not lines or not all(line.endswith("no faults") for line in lines):
-            raise Failure(f"{name}: the programs of a step are not proved: {said}")
-        print(f"{name}: {lines[0]}", flush=True)
+        check_is_proved(root, name, "added.yaml", chosen, grid)
     said = run(["build/fourfold", "data", "inspect", "tokens.raw"], root)
     if "tokens of two bytes" not in said:
         raise Failure(f"`data inspect` does not know the added format: {said}")
+
+
+def check_is_proved(root, name, config, *settings):
+    said = run(["build/fourfold", "verify", config, *options(*settings)], root)
+    lines = [line for line in said.splitlines() if line.startswith("train ")]
+    if not lines or not all(line.endswith("no faults") for line in lines):
+        raise Failure(f"{name}: the programs of a step are not proved: {said}")
+    print(f"{name}: {lines[0]}", flush=True)
+
+
+def count_collectives(root, name, *settings):
+    """How often a step of the first rank has the added collective, and the one that it is a variant of."""
+    said = run(["build/fourfold", "program", COLLECTIVE_CONFIG, *options(*settings)], root)
+    counts = {kind: len(re.findall(rf"^ +\S+ +{kind} ", said, re.MULTILINE)) for kind in (COLLECTIVE, "all_gather")}
+    if not all(counts.values()):
+        raise Failure(f"{name}: a step must have small tensors that {COLLECTIVE} brings, and large ones that all_gather brings; it has {counts}")
+    print(f"{name}: {counts}", flush=True)
+
+
+def try_collective(root):
+    """Ranks train with the added collective as one rank does without it, it stands in programs that are proved, and it is timed."""
+    serial = train(root, "gpt on one rank", GATHERING, config=COLLECTIVE_CONFIG)
+    for name, grid in GATHERING_GRIDS.items():
+        check_alike(name, serial, train(root, f"gpt on {name}", GATHERING, grid, config=COLLECTIVE_CONFIG))
+        check_is_proved(root, name, COLLECTIVE_CONFIG, GATHERING, grid)
+        count_collectives(root, name, GATHERING, grid)
+    if shutil.which(MPIRUN[0]) and "MPI" in run(["build/fourfold", "--version"], root):
+        grid = GATHERING_GRIDS["four ranks that share weights"]
+        check_alike("processes", serial, train(root, "gpt on processes", GATHERING, grid, config=COLLECTIVE_CONFIG, start=MPIRUN))
+    said = run(["build/fourfold", "bench", "collectives", "--ranks", "4", "--quick", "--kind", COLLECTIVE], root)
+    if not re.search(rf"^{COLLECTIVE} +world +4 ", said, re.MULTILINE):
+        raise Failure(f"`bench collectives` does not time the added one: {said}")
+    print(f"gpt with {COLLECTIVE}: loss {serial[0]:.3f} to {serial[-1]:.3f} on one rank, and the same on {', '.join(GATHERING_GRIDS)}", flush=True)
 
 
 def check_is_read(root):
@@ -225,6 +263,7 @@ def check_is_read(root):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tree", type=pathlib.Path, help="the build folder whose compiler the copy is built with")
+    parser.add_argument("--only", choices=[COLLECTIVE], help="add this alone, and try nothing else")
     parser.add_argument("--keep", type=pathlib.Path, help="put the copy into this empty folder, and leave it there")
     arguments = parser.parse_args()
     if not os.environ.get("FOURFOLD_LONG"):
@@ -235,18 +274,21 @@ def main():
     try:
         root = scratch.resolve() / "copy"
         copy(ROOT, root)
-        rows = add_all(root)
+        rows = add_all(root, [arguments.only] if arguments.only else additions.MOST_FILES)
         check_sources(root)
-        build(root, arguments.tree)
-        try_models(root)
-        try_rows(root, rows)
+        build(root, arguments.tree, ["fourfold"] if arguments.only else TARGETS)
+        try_collective(root)
+        if not arguments.only:
+            try_models(root)
+            try_rows(root, rows)
     except Failure as failure:
         print(f"error: {failure}")
         return 1
     finally:
         if not arguments.keep:
             shutil.rmtree(scratch)
-    print(f"two ops and an optimizer of {len(rows)} rows, a family and a format: all is well after {(time.monotonic() - start) / 60:.1f} min, with "
+    what = arguments.only or f"two ops and an optimizer of {len(rows)} rows, a family, a format and a collective"
+    print(f"{what}: all is well after {(time.monotonic() - start) / 60:.1f} min, with "
           f"{core_seconds() / 60:.1f} min of one core")
     return 0
 

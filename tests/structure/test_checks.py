@@ -306,7 +306,7 @@ class WhatIsAdded(unittest.TestCase):
         test_additions.copy(test_additions.ROOT, root)
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
-            rows = test_additions.add_all(root)
+            rows = test_additions.add_all(root, additions.MOST_FILES)
             test_additions.check_sources(root)
         self.assertEqual(len(rows), 8)
         for name, most in additions.MOST_FILES.items():

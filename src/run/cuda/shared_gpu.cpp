@@ -145,31 +145,26 @@ class SharedGpuWorld::Group : public comm::DeviceGroup {
   /// What this member does of one tensor.
   void work(const DeviceCollective& what, std::size_t tensor, Stream stream) {
     const Sides own = sides(host_.position(), tensor);
-    switch (facts_of(what.kind).plain) {
-      case Collective::all_reduce:
-        return all_reduce(what, tensor, own, stream);
-      case Collective::reduce_scatter:
-        for (std::size_t i = 0; i < size(); ++i)
-          terms_[i] = sides(i, tensor).from + host_.position() * own.to_bytes;
-        results_[0] = own.to;
-        return reduce(what, own.to_bytes, 1, stream);
-      case Collective::all_gather:
-        for (std::size_t i = 0; i < size(); ++i)
-          copy(own.to + i * own.from_bytes, sides(i, tensor).from, own.from_bytes, stream);
-        return;
-      case Collective::all_to_all: {
-        const std::size_t bytes = own.from_bytes / size();
-        for (std::size_t i = 0; i < size(); ++i)
-          copy(own.to + i * bytes, sides(i, tensor).from + host_.position() * bytes, bytes, stream);
-        return;
-      }
+    const CollectiveFacts& facts = facts_of(what.kind);
+    if (facts.is_in_place()) {
+      reduce_in_place(what, tensor, own, stream);
+    } else if (facts.reduces()) {
+      for (std::size_t i = 0; i < size(); ++i)
+        terms_[i] = sides(i, tensor).from + host_.position() * own.to_bytes;
+      results_[0] = own.to;
+      reduce(what, own.to_bytes, 1, stream);
+    } else {
+      const std::size_t bytes = facts.scatters() ? own.from_bytes / size() : own.from_bytes;
+      const std::size_t first = facts.scatters() ? host_.position() * bytes : 0;
+      for (std::size_t i = 0; i < size(); ++i)
+        copy(own.to + i * bytes, sides(i, tensor).from + first, bytes, stream);
     }
   }
 
   /// Some elements are this member's: it reads them in all buffers and writes them there, each by
   /// one thread of its kernel.
-  void all_reduce(const DeviceCollective& what, std::size_t tensor, const Sides& own,
-                  Stream stream) {
+  void reduce_in_place(const DeviceCollective& what, std::size_t tensor, const Sides& own,
+                       Stream stream) {
     const std::size_t equal = (own.to_bytes + size() - 1) / size();
     const std::size_t whole = (equal + line_bytes - 1) / line_bytes * line_bytes;
     const std::size_t begin = std::min(host_.position() * whole, own.to_bytes);

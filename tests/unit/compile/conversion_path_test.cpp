@@ -101,6 +101,41 @@ TEST(ConversionPath, ends_in_the_target_by_legal_steps) {
   }
 }
 
+/// How many dims have more cuts, or fewer, after a step.
+std::pair<std::size_t, std::size_t> gained_and_lost(const Sharding& before, const Sharding& after) {
+  std::pair<std::size_t, std::size_t> counts;
+  const auto cuts = [](const Sharding& of, std::size_t dim) {
+    return dim < of.dims.size() ? of.dims[dim].size() : 0;
+  };
+  for (std::size_t dim = 0; dim < std::max(before.dims.size(), after.dims.size()); ++dim) {
+    counts.first += cuts(after, dim) > cuts(before, dim) ? 1 : 0;
+    counts.second += cuts(after, dim) < cuts(before, dim) ? 1 : 0;
+  }
+  return counts;
+}
+
+TEST(ConversionPath, does_with_each_collective_what_its_row_says) {
+  ConversionCases cases(5);
+  std::map<Collective, int> seen;
+  for (int i = 0; i < num_cases; ++i) {
+    const ConversionCase c = cases.next();
+    Sharding now = c.from;
+    for (const Conversion& step : conversion_path(c.from, c.to)) {
+      if (const auto collective = step.kind.collective()) {
+        const CollectiveFacts& row = facts_of(*collective);
+        const auto [gained, lost] = gained_and_lost(now, step.after);
+        EXPECT_EQ(row.reduces(), step.after.partial.size() < now.partial.size()) << row.name;
+        EXPECT_EQ(row.scatters(), gained == 1) << row.name;
+        EXPECT_EQ(row.gathers(), lost == 1) << row.name;
+        ++seen[*collective];
+      }
+      now = step.after;
+    }
+  }
+  for (const CollectiveFacts& row : collectives)
+    EXPECT_EQ(seen[row.kind] > num_cases / 10, row.plain == row.kind) << row.name;
+}
+
 TEST(ConversionPath, gives_every_rank_what_it_should_hold) {
   ConversionCases cases(2);
   std::map<MoveKind, int> steps;

@@ -44,5 +44,29 @@ TEST(Route, rings_of_all_groups_of_an_axis_have_the_bandwidth_of_the_closed_form
   EXPECT_GE(count, 300U);
 }
 
+TEST(Route, a_collective_is_charged_the_bytes_and_passes_of_its_row) {
+  const Route route{.latency_s = 3e-6, .tree_latency_s = 1e-6, .link_s = 1e-9, .alone_s = 1e-9};
+  for (const std::size_t members : {2U, 3U, 8U}) {
+    const auto n = static_cast<double>(members);
+    for (const CollectiveFacts& row : collectives) {
+      const Way large = choose_way(route, row.kind, members, 1e9, nullptr),
+                small = choose_way(route, row.kind, members, 1, nullptr);
+      EXPECT_DOUBLE_EQ(large.latency_s, row.passes * route.latency_s) << row.name;
+      // What goes directly has flows of a member's own bytes in its route.
+      EXPECT_DOUBLE_EQ(large.flow_bytes, row.path == Path::direct ? row.passes : row.sent_share(n))
+          << row.name;
+      EXPECT_FALSE(large.is_tree);
+      EXPECT_EQ(small.is_tree, row.path == Path::ring_or_tree) << row.name;
+      if (small.is_tree) {
+        EXPECT_DOUBLE_EQ(small.latency_s, row.passes * route.tree_latency_s);
+        EXPECT_DOUBLE_EQ(small.flow_bytes, row.passes);
+      }
+    }
+  }
+  const Way message = choose_way(route, message_of_two, 2, 1e6, nullptr);
+  EXPECT_DOUBLE_EQ(message.latency_s, route.latency_s);
+  EXPECT_DOUBLE_EQ(message.flow_bytes, 1);
+}
+
 }  // namespace
 }  // namespace fourfold::simulate
