@@ -24,12 +24,12 @@
 #include "job/job.h"
 #include "job/peak_cache.h"
 #include "job/settle.h"
-#include "job/summary.h"
 #include "measure/ceilings.h"
 #include "measure/instruction_time.h"
 #include "run/executor.h"
 #include "screen/print.h"
 #include "screen/rows.h"
+#include "show/summary.h"
 #include "train/session.h"
 #include "training_run/train_rank.h"
 
@@ -121,7 +121,7 @@ std::string milliseconds(double seconds) {
 Rows rows_of(const Figures& figures, const StepJob& step) {
   std::string all;
   for (const double seconds : figures.step_s) all += " " + milliseconds(seconds);
-  Rows rows = job::summary_rows(step.job);
+  Rows rows = show::summary_rows(step.job);
   std::erase_if(rows, [](const Row& row) { return row.label == "run"; });  // there is none
   rows.push_back({"batches", format("{} in turn, ms:{}", batches, all)});
   rows.push_back(

@@ -1,5 +1,5 @@
 // fourfold doctor: the items of job/health.h as a table with colours; with --job the table of
-// job/rank_report.h.
+// show/rank_report.h.
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,11 +15,11 @@
 #include "comm/launch.h"
 #include "job/health.h"
 #include "job/rank_facts.h"
-#include "job/rank_report.h"
 #include "rundir/run_record.h"
 #include "screen/print.h"
 #include "screen/rows.h"
 #include "screen/terminal.h"
+#include "show/rank_report.h"
 
 namespace fourfold::cli {
 namespace {
@@ -56,8 +56,8 @@ void show_ranks(const DoctorArguments& arguments, const std::vector<job::RankFac
   const screen::Terminal terminal =
       screen::terminal_of(STDOUT_FILENO, screen::color_choice(arguments.color), arguments.variable);
   constexpr std::size_t indent = 4 + 2;
-  const std::vector<std::string> warnings = job::rank_warnings(ranks);
-  std::string text = job::rank_table(ranks) + "\n";
+  const std::vector<std::string> warnings = show::rank_warnings(ranks);
+  std::string text = show::rank_table(ranks) + "\n";
   for (const std::string& warning : warnings)
     text += format("{}  {}\n", styled(Style::yellow, "warn"),
                    screen::wrapped(warning, indent, terminal.columns()));

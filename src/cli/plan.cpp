@@ -12,15 +12,15 @@
 #include "job/config_source.h"
 #include "job/given_layout.h"
 #include "job/job.h"
-#include "job/plan_report.h"
 #include "job/prove_meetings.h"
 #include "job/rank_plans.h"
-#include "job/ranking_text.h"
 #include "job/settle.h"
-#include "job/summary.h"
 #include "machine/known_clusters.h"
 #include "screen/print.h"
 #include "screen/rows.h"
+#include "show/plan_report.h"
+#include "show/ranking_text.h"
+#include "show/summary.h"
 #include "solve/problem_file.h"
 #include "solve/solution_text.h"
 #include "solve/solvers.h"
@@ -72,15 +72,15 @@ void plan_on_machine(const PlanArguments& arguments) {
   const job::Ranking ranking =
       job::rank_plans(config, std::move(cluster),
                       {.ranks = arguments.ranks, .nodes = arguments.nodes, .simulated = simulated});
-  std::optional<job::TrainingCost> cost;
-  if (tokens) cost = job::training_cost(ranking, *tokens);
+  std::optional<show::TrainingCost> cost;
+  if (tokens) cost = show::training_cost(ranking, *tokens);
   std::string text;
   if (!arguments.explain.empty())
-    text = job::explanation_text(ranking, arguments.explain[0], arguments.explain[1]);
+    text = show::explanation_text(ranking, arguments.explain[0], arguments.explain[1]);
   else if (arguments.format == "json")
-    text = job::ranking_json(ranking, top, cost).dump() + "\n";
+    text = show::ranking_json(ranking, top, cost).dump() + "\n";
   else
-    text = job::ranking_text(ranking, top, cost);
+    text = show::ranking_text(ranking, top, cost);
   screen::print("%s", text.c_str());
   const std::int64_t chosen = arguments.chosen.value_or(1);
   if (!arguments.output.empty())
@@ -112,11 +112,11 @@ void plan(const PlanArguments& arguments) {
   job::Job job = prepare_to_look(job::load_config(arguments.config), arguments.ranks);
   job::prove_meetings(job);
   for (const std::string& section :
-       {without_styles(screen::to_text(job::summary_rows(job))), job::parameter_table(job),
-        job::memory_table(job), job::traffic_table(job), job::program_table(job)})
+       {without_styles(screen::to_text(show::summary_rows(job))), show::parameter_table(job),
+        show::memory_table(job), show::traffic_table(job), show::program_table(job)})
     screen::print("%s\n", section.c_str());
   const std::string layout = arguments.output.empty() ? "" : job::layout_text(job);
-  const std::string switches = job::switch_table(std::move(job));
+  const std::string switches = show::switch_table(std::move(job));
   if (!switches.empty()) screen::print("%s\n", switches.c_str());
   if (!layout.empty()) write_layout(arguments.output, layout);
 }

@@ -9,9 +9,9 @@
 #include "cli/prepare_to_look.h"
 #include "job/config_source.h"
 #include "job/job.h"
-#include "job/summary.h"
 #include "program/text.h"
 #include "screen/print.h"
+#include "show/summary.h"
 
 namespace fourfold::cli {
 
@@ -70,7 +70,7 @@ void program(const ProgramArguments& arguments) {
       after.see(pass, form, context);
     };
   const job::Job job = prepare_to_look(config, arguments.ranks, passes);
-  if (const std::string uncounted = job::uncounted_workspace(job); !uncounted.empty())
+  if (const std::string uncounted = show::uncounted_workspace(job); !uncounted.empty())
     screen::tell("kernels: " + uncounted);
   if (!arguments.after.empty()) return print_after(arguments, after, job.bundle());
   if (arguments.of_job) return screen::print_text(program::to_text(job.programs));

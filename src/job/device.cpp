@@ -47,11 +47,6 @@ std::string why_not_cuda(const config::Config& config) {
   return {};
 }
 
-std::string gpu_words(const machine::CudaDevice& device) {
-  return format("{}, compute capability {}.{}, {}", device.name, device.capability.major,
-                device.capability.minor, format_bytes(device.memory_bytes));
-}
-
 /// Pinned memory of this host in which a rank holds what passes between ranks by way of it.
 std::int64_t staged_bytes(const Job& job) {
   return job.gpu.why_not_nccl.empty() ? 0 : run::staged_bytes(job.bundle());
@@ -187,21 +182,6 @@ std::string first_word(comm::World& world, const std::string& own) {
   return first == words.end() ? "" : format("rank {}: {}", first - words.begin(), *first);
 }
 
-/// For the start-up table.
-std::string words_of_ranks(const Job& job) {
-  const GpuPlace& gpu = job.gpu;
-  if (job.ranks() == 1) return {};
-  const std::string shared =
-      gpu.ranks == 1 ? "" : format(" by each of {} ranks that share it", gpu.ranks);
-  if (gpu.between == Between::nccl)
-    return shared + "; between ranks by NCCL" +
-           (gpu.what_nccl_lacks.empty() ? "" : format(" ({})", gpu.what_nccl_lacks));
-  if (gpu.why_not_nccl.empty()) return shared;
-  return format("{}; between ranks by way of the host{} ({})", shared,
-                gpu.between == Between::mpi ? ", messages from the device by MPI" : "",
-                gpu.why_not_nccl);
-}
-
 void settle(GpuPlace& place, comm::World& world) {
   const machine::CudaFacts facts = cuda_facts();
   const machine::CudaDevice& gpu = facts.devices.at(static_cast<std::size_t>(place.index));
@@ -310,23 +290,6 @@ std::string device_text(const Job& job) {
   const machine::CudaFacts facts = cuda_facts();
   return facts.devices.empty() ? "a GPU that does not answer"
                                : facts.devices[static_cast<std::size_t>(job.gpu.index)].name;
-}
-
-Row device_row(const Job& job) {
-  const machine::CudaFacts facts = cuda_facts();
-  if (job.device == Device::cuda && !facts.devices.empty())
-    return {
-        "device",
-        format("{}, {} wanted{}", gpu_words(facts.devices[static_cast<std::size_t>(job.gpu.index)]),
-               format_bytes(job.bundle().persistent_bytes + job.bundle().transient_bytes),
-               words_of_ranks(job))};
-  if (job.settled.config().device == "cpu" || facts.state == CudaState::not_built)
-    return {"device", "cpu"};
-  return {"device",
-          facts.state == CudaState::ready
-              ? "cpu, though there is a GPU: `auto` takes it for jobs of one rank in fp32 "
-                "or bf16, with kernels = auto"
-              : format("cpu: {}", trouble(facts))};
 }
 
 }  // namespace fourfold::job

@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 
-#include "base/rows.h"
 #include "comm/launch.h"
 #include "comm/world.h"
 #include "config/config.h"
@@ -85,8 +84,5 @@ std::unique_ptr<run::Backend> make_backend(const Job& job, comm::World* world = 
 
 /// "cpu", or "NVIDIA H200" and what it is: the same on all ranks of a job.
 std::string device_text(const Job& job);
-/// For the start-up table: the device, with what the job wants of its memory, or why it is not a
-/// GPU where one might be expected.
-Row device_row(const Job& job);
 
 }  // namespace fourfold::job

@@ -15,8 +15,6 @@
 #include "job/cuda_parts.h"
 #include "job/device.h"
 #include "job/job.h"
-#include "job/rank_plans.h"
-#include "job/ranking_text.h"
 #include "machine/known_clusters.h"
 #include "plan/make_mesh.h"
 #include "rundir/run_files.h"
@@ -24,9 +22,6 @@
 
 namespace fourfold::job {
 namespace {
-
-/// So many of the best by closed form are simulated.
-constexpr std::size_t grids_simulated = 10;
 
 constexpr const char* any_machine = "auto";
 constexpr const char* host_without_gpus = "two-core-cpu";
@@ -136,7 +131,7 @@ ChosenMachine machine_of(const config::Config& config, const RanksThere& there) 
 ChosenGrid choose_grid(const config::Config& config, std::int64_t ranks,
                        const ChosenMachine& machine) {
   require(config.leaves_plan_open(), "a plan is chosen where something of it is left open");
-  const Ranking ranking = rank_plans(
+  Ranking ranking = rank_plans(
       config, machine.cluster,
       {.ranks = ranks, .nodes = {}, .simulated = grids_simulated, .keeps_what_is_set = true});
   const search::PricedPlan& first = ranking.answer.plans.front();
@@ -153,7 +148,7 @@ ChosenGrid choose_grid(const config::Config& config, std::int64_t ranks,
              search::shape_text(first.spec), join(first.spec.grid.order, " "),
              counted(fitting, config.plan.strategy == plan::Strategy::searched ? "plan" : "grid"),
              counted(ranks, "rank"), machine.text, format_duration(first.seconds())),
-      ranking_text(ranking, grids_simulated)};
+      std::move(ranking)};
 }
 
 namespace {

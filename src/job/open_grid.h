@@ -10,6 +10,7 @@
 
 #include "config/changes.h"
 #include "config/config.h"
+#include "job/rank_plans.h"
 #include "machine/cluster.h"
 
 namespace fourfold::job {
@@ -35,9 +36,12 @@ bool names_machine(const config::Config& config);
 /// links between hosts of 10 Gbit/s. Errors: those of machine::load_cluster.
 ChosenMachine machine_of(const config::Config& config, const RanksThere& there);
 
+/// So many of the best grids by closed form are simulated.
+constexpr std::size_t grids_simulated = 10;
+
 struct ChosenGrid : config::GridChoice {
-  std::string text;     // which it is, of how many, on what, and what a step takes: a line
-  std::string ranking;  // the best ones, for people; empty: it was not chosen now
+  std::string text;  // which it is, of how many, on what, and what a step takes: a line
+  std::optional<Ranking> ranking = {};  // all grids; none: it was not chosen now
 };
 /// The fastest grid for so many ranks of a machine, of those that have what the configuration
 /// states: the best ones by closed form are simulated. Requires a model that needs no data

@@ -16,11 +16,13 @@
 #include "config/rules.h"
 #include "job/device.h"
 #include "job/handshake.h"
+#include "job/open_grid.h"
 #include "job/peak_cache.h"
 #include "job/prove_equal.h"
 #include "job/prove_meetings.h"
 #include "job/settle.h"
 #include "rundir/run_files.h"
+#include "show/ranking_text.h"
 #include "train/tracing.h"
 #include "training_run/settle_prompt.h"
 
@@ -227,7 +229,10 @@ PreparedRun prepare_run(const TrainArguments& arguments, comm::Together& togethe
   Found found = look_here(arguments, *preparation, together, log);
   PreparedRun run{.source = std::move(given.source),
                   .job = together.all([&] { return preparation->finish(found.here); }),
-                  .grid = grid.value_or(job::ChosenGrid()),
+                  .grid = grid ? grid->text : std::string(),
+                  .ranking = grid && grid->ranking
+                                 ? show::ranking_text(*grid->ranking, job::grids_simulated)
+                                 : std::string(),
                   .kernels = std::move(found.kernels),
                   .facts = {},
                   .peak = {},

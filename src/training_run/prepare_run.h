@@ -11,7 +11,6 @@
 #include "data/source.h"
 #include "job/find_kernels.h"
 #include "job/job.h"
-#include "job/open_grid.h"
 #include "job/peak.h"
 #include "rundir/run_record.h"
 #include "screen/log.h"
@@ -23,7 +22,8 @@ namespace fourfold::training_run {
 struct PreparedRun {
   std::unique_ptr<const data::Source> source;
   job::Job job;
-  job::ChosenGrid grid;  // with its texts where the planner chose it, on the first process
+  std::string grid;     // what the planner chose, in words, on the first process; empty: nothing
+  std::string ranking;  // the best grids, where it chose now, on the first process
   job::FoundKernels kernels;
   rundir::JobFacts facts;
   std::optional<job::MeasuredPeak> peak;

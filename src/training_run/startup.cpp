@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "job/build_info.h"
 #include "job/device.h"
+#include "show/device_row.h"
 
 namespace fourfold::training_run {
 namespace {
@@ -80,13 +81,13 @@ std::string shared_cores(const rundir::JobFacts& facts, std::size_t ranks_here) 
 Rows startup_rows(const job::Job& job, const data::Source& source, const rundir::JobFacts& facts,
                   const std::optional<job::MeasuredPeak>& peak, const job::FoundKernels& kernels,
                   std::size_t ranks_here) {
-  Rows rows = job::summary_rows(job);
+  Rows rows = show::summary_rows(job);
   rows.push_back(data_row(job, source));
   const bool is_made_up = data::row_of(job.settled.config().data.format).is_made_up;
   if (!is_made_up && !source.read_as().empty())
     rows.push_back({"read as", source.read_as() + "; data.format names another"});
   if (facts.ranks > 1) rows.push_back(ranks_row(facts, ranks_here));
-  rows.push_back(job::device_row(job));
+  rows.push_back(show::device_row(job));
   rows.push_back(host_row(job, host_facts(), ranks_here));
   rows.push_back(libraries_row(facts));
   if (!kernels.origin.empty())

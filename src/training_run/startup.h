@@ -12,8 +12,8 @@
 #include "job/find_kernels.h"
 #include "job/job.h"
 #include "job/peak.h"
-#include "job/summary.h"
 #include "rundir/run_record.h"
+#include "show/summary.h"
 
 namespace fourfold::training_run {
 

@@ -66,7 +66,7 @@ void show_start(const TrainArguments& arguments, const PreparedRun& run, std::si
   log.info(screen::to_text(
       startup_rows(run.job, *run.source, run.facts, run.peak, run.kernels, ranks_here),
       log.columns()));
-  if (!run.grid.text.empty()) log.info("grid: " + run.grid.text + "\n");
+  if (!run.grid.empty()) log.info("grid: " + run.grid + "\n");
   for (const std::string& note : run.notes) log.warn(note);
   for (const std::string& warning : run.source->warnings()) log.warn(warning);
   for (const std::string& warning : run.kernels.warnings) log.warn(warning);
@@ -245,7 +245,7 @@ std::string train_together(const TrainArguments& arguments, comm::StopRequest& s
                            start,
                            stop,
                            shared_cores(run.facts, ranks_here),
-                           run.grid.ranking,
+                           run.ranking,
                            log,
                            gpu.get(),
                            run.predicted ? &*run.predicted : nullptr};

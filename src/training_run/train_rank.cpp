@@ -22,7 +22,6 @@
 #include "job/peak.h"
 #include "job/recomputed_flops.h"
 #include "job/resume_rules.h"
-#include "job/summary.h"
 #include "model/model.h"
 #include "plan/plan.h"
 #include "run/executor.h"
@@ -35,6 +34,7 @@
 #include "screen/log.h"
 #include "screen/print.h"
 #include "screen/rows.h"
+#include "show/summary.h"
 #include "train/checkpoints.h"
 #include "train/console.h"
 #include "train/metrics.h"
@@ -206,7 +206,7 @@ void start_tensorboard(std::optional<interop::TensorboardLog>& tensorboard, cons
                       first_step, [&log](const std::string& text) { log.warn(text); });
   tensorboard->text("run/config", interop::as_block(config::resolved_yaml(job.settled.config())));
   tensorboard->text("run/plan",
-                    interop::as_block(without_styles(screen::to_text(job::summary_rows(job)))));
+                    interop::as_block(without_styles(screen::to_text(show::summary_rows(job)))));
 }
 
 /// The state that the run goes on from, on all ranks; nothing where it begins.
@@ -234,7 +234,7 @@ rundir::RunTexts texts_of(const TrainingRun& run) {
   const job::Job& job = run.job;
   const data::Source& source = run.source;
   return {.config = config::shown_yaml(job.settled.config()),
-          .plan = without_styles(screen::to_text(job::summary_rows(job))) + "\n" +
+          .plan = without_styles(screen::to_text(show::summary_rows(job))) + "\n" +
                   plan::to_text(plan::with_fit(job.plan, job.fit), job.graphs),
           .grids = run.grids,
           .layout = job.settled.plan().layout.value_or(plan::GivenLayout()).text,

@@ -1,14 +1,13 @@
-// Grids that are left to the planner: on which machine they are chosen, what of them is kept, and
-// the chart of what speed costs in memory.
+// Grids that are left to the planner: on which machine they are chosen, and what of them is kept.
 #include "job/open_grid.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/host_facts.h"
-#include "base/text.h"
 #include "config/config.h"
-#include "job/front_chart.h"
 
 namespace fourfold::job {
 namespace {
@@ -85,7 +84,10 @@ TEST(OpenGrid, the_fastest_grid_for_the_ranks_is_chosen_and_sizes_that_are_set_a
   EXPECT_EQ(plan::num_ranks(chosen.grid), 8);
   EXPECT_EQ(chosen.grid.y, 2);
   EXPECT_NE(chosen.text.find(" for 8 ranks on this host, "), std::string::npos) << chosen.text;
-  EXPECT_NE(chosen.ranking.find("\n   1 "), std::string::npos) << chosen.ranking;
+  ASSERT_TRUE(chosen.ranking);
+  EXPECT_EQ(chosen.ranking->answer.plans.front().spec.grid, chosen.grid);
+  EXPECT_EQ(chosen.ranking->answer.simulated,
+            std::min(grids_simulated, chosen.ranking->answer.plans.size()));
   const config::Config settled = config::with_choice(config, chosen);
   EXPECT_FALSE(settled.leaves_plan_open());
   EXPECT_EQ(settled.plan.grid, chosen.grid);
@@ -133,27 +135,6 @@ TEST(OpenGrid, stages_that_are_open_are_chosen_and_those_that_are_set_are_kept) 
   EXPECT_EQ(settled.plan.pipeline.schedule, any.schedule);
   EXPECT_TRUE(kept_grid(open, settled, 8));
   EXPECT_FALSE(kept_grid(with("3"), settled, 8)) << "another number is set";
-}
-
-search::PricedPlan plan_of(double seconds, double bytes) {
-  search::PricedPlan plan;
-  plan.price.products = seconds;
-  plan.demand.memory.parameters = bytes;
-  return plan;
-}
-
-TEST(FrontChart, plans_that_no_other_one_beats_in_both_are_the_front) {
-  search::Answer answer;
-  answer.plans = {plan_of(1, 8e9),   plan_of(1.2, 9e9), plan_of(1.5, 4e9),
-                  plan_of(1.6, 5e9), plan_of(1.9, 2e9), plan_of(3, 1e9)};
-  EXPECT_EQ(front_of(answer), (std::vector<std::size_t>{0, 2, 4, 5}));
-  const std::string chart = front_chart(answer);
-  const std::string drawn = chart.substr(chart.find('\n'));
-  EXPECT_EQ(std::ranges::count(drawn, '*'), 3) << chart << "the slowest is beyond twice the least";
-  EXPECT_NE(chart.find("One plan slower than 2.00 s is not shown."), std::string::npos) << chart;
-  for (const std::string& line : split(chart, '\n')) EXPECT_LE(line.size(), 100U);
-  answer.plans.resize(1);
-  EXPECT_TRUE(front_chart(answer).empty());
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ TEST_F(PrepareRun, whose_kernels_are_found_for_it_is_compiled_once) {
 TEST_F(PrepareRun, whose_grid_is_chosen_for_it_is_compiled_once) {
   const PreparedRun run =
       prepared({"parallel.tensor=auto", "memory.activation_checkpointing=auto", "train.steps=2"});
-  EXPECT_FALSE(run.grid.text.empty());
+  EXPECT_FALSE(run.grid.empty());
   EXPECT_FALSE(run.job.settled.config().open_axes.are_planned());
   expect_once(run);
 }

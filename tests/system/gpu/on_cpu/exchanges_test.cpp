@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "comm/threads.h"
 #include "job/rank_facts.h"
-#include "job/rank_report.h"
 #include "machine/cluster.h"
 #include "measure/device_exchanges.h"
 #include "run/cuda/staged_world.h"
+#include "show/rank_report.h"
 #include "support/cli_on_cpu.h"
 #include "unit/run/cuda/fake_gpu.h"
 
@@ -77,7 +77,7 @@ TEST_F(RanksOfGpus, each_takes_the_one_of_its_number_and_finds_its_ways_to_the_o
   }
   EXPECT_EQ(facts[0].gpu->links[1], (machine::GpuLink{machine::GpuWay::nvlink, true}));
   EXPECT_EQ(facts[0].gpu->links[2], (machine::GpuLink{machine::GpuWay::system, false}));
-  const std::string table = job::rank_table(facts);
+  const std::string table = show::rank_table(facts);
   EXPECT_NE(table.find("    1    NVL      =  (SYS)\n"), std::string::npos) << table;
   EXPECT_NE(table.find("2 of 4, 0000:02:00, a fake GPU"), std::string::npos) << table;
 }

@@ -8,7 +8,7 @@
 
 #include "job/job.h"
 
-namespace fourfold::job {
+namespace fourfold::show {
 
 struct MemoryClass {
   std::string name;
@@ -28,6 +28,6 @@ struct RankMemory {
 };
 
 /// The memory of the first rank. Classes of no bytes are left out.
-RankMemory rank_memory(const Job& job);
+RankMemory rank_memory(const job::Job& job);
 
-}  // namespace fourfold::job
+}  // namespace fourfold::show

@@ -1,4 +1,4 @@
-#include "job/plan_report.h"
+#include "show/plan_report.h"
 
 #include <algorithm>
 #include <string_view>
@@ -12,11 +12,11 @@
 #include "compile/compile.h"
 #include "compile/insert_waits.h"
 #include "compile/place_buffers.h"
-#include "job/memory_classes.h"
 #include "pipeline/order.h"
 #include "program/traffic.h"
+#include "show/memory_classes.h"
 
-namespace fourfold::job {
+namespace fourfold::show {
 namespace {
 
 using program::Program;
@@ -68,7 +68,7 @@ std::int64_t most_in_flight(const pipeline::Order& order, pipeline::TaskKind las
 
 /// A line for each mesh of a pipeline: its stages and their blocks, its ranks and parameters, how
 /// many micro-batches of its stages are in flight at most, and what one of its ranks needs.
-std::string stage_table(const Job& job) {
+std::string stage_table(const job::Job& job) {
   const auto line = [](std::string_view stage, std::string_view layers, std::string_view ranks,
                        std::string_view parameters, std::string_view in_flight,
                        std::string_view memory) {
@@ -97,12 +97,12 @@ std::string stage_table(const Job& job) {
         most_in_flight(plan.orders[number], has_weight_tasks ? pipeline::TaskKind::weight_backward
                                                              : pipeline::TaskKind::backward);
     const program::Bundle& bundle =
-        bundle_of(job, static_cast<std::int64_t>(mesh.ranks.front().index()));
+        job::bundle_of(job, static_cast<std::int64_t>(mesh.ranks.front().index()));
     text += line(join(stages, ", "), join(blocks, " + "),
                  format_grouped(static_cast<std::int64_t>(mesh.ranks.size())),
                  format_count(parameters), format("{}", in_flight),
                  format_bytes(bundle.persistent_bytes + bundle.transient_bytes +
-                              checkpoint_copy_bytes(job)));
+                              job::checkpoint_copy_bytes(job)));
   }
   return text;
 }
@@ -131,7 +131,7 @@ struct Totals {
 
 }  // namespace
 
-std::string parameter_table(const Job& job) {
+std::string parameter_table(const job::Job& job) {
   const graph::Graph& train = job.graphs.at(op::ProgramKind::train);
   const plan::GraphShardings& shardings = job.plan.of(op::ProgramKind::train);
   const auto line = [](std::string_view name, std::string_view whole, std::string_view rest,
@@ -156,11 +156,12 @@ std::string parameter_table(const Job& job) {
   return text;
 }
 
-std::string memory_table(const Job& job) {
+std::string memory_table(const job::Job& job) {
   const RankMemory memory = rank_memory(job);
-  std::string text = memory_line(
-      "memory of a rank",
-      job.bundle().persistent_bytes + job.bundle().transient_bytes + checkpoint_copy_bytes(job), 0);
+  std::string text = memory_line("memory of a rank",
+                                 job.bundle().persistent_bytes + job.bundle().transient_bytes +
+                                     job::checkpoint_copy_bytes(job),
+                                 0);
   for (const MemoryClass& entry : memory.persistent)
     text += memory_line(entry.name, entry.bytes, 2);
   text += format("{:<28} {:>10}  most in {}\n", "  transient",
@@ -172,8 +173,8 @@ std::string memory_table(const Job& job) {
   return text;
 }
 
-std::string switch_table(Job job) {
-  const std::int64_t beside_bytes = checkpoint_copy_bytes(job);
+std::string switch_table(job::Job job) {
+  const std::int64_t beside_bytes = job::checkpoint_copy_bytes(job);
   job.programs = {};  // those with a switch have the memory
   /// What differs in the plan, and in what was chosen of it.
   struct Side {
@@ -240,7 +241,7 @@ std::string switch_table(Job job) {
   return lines;
 }
 
-std::string traffic_table(const Job& job) {
+std::string traffic_table(const job::Job& job) {
   const std::vector<program::Traffic> entries =
       program::traffic(job.bundle().at(op::ProgramKind::train));
   if (entries.empty()) return "sent in a step           nothing: one rank\n";
@@ -268,7 +269,7 @@ std::string traffic_table(const Job& job) {
          lines + traffic_line("step", "all", "", all.calls, all.payload_bytes, all.sent_bytes);
 }
 
-std::string program_table(const Job& job) {
+std::string program_table(const job::Job& job) {
   std::string text = format("{:<11} {:>12} {:>12} {:>15} {:>12}\n", "program", "instructions",
                             "transient", "least possible", "flops");
   for (const Program& p : job.bundle().programs)
@@ -283,4 +284,4 @@ std::string program_table(const Job& job) {
   return text;
 }
 
-}  // namespace fourfold::job
+}  // namespace fourfold::show

@@ -1,4 +1,4 @@
-#include "job/ranking_text.h"
+#include "show/ranking_text.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,12 +10,12 @@
 #include "base/format.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "job/difference_text.h"
-#include "job/front_chart.h"
 #include "search/explain.h"
 #include "search/searched_plans.h"
+#include "show/difference_text.h"
+#include "show/front_chart.h"
 
-namespace fourfold::job {
+namespace fourfold::show {
 namespace {
 
 using search::PricedPlan;
@@ -102,7 +102,7 @@ std::string class_line(std::size_t number, const PricedPlan& plan, const PricedP
                 waiting, number == 1 ? "" : search::excess(first, plan));
 }
 
-std::string table(const Ranking& ranking, std::size_t top) {
+std::string table(const job::Ranking& ranking, std::size_t top) {
   const auto& plans = ranking.answer.plans;
   const std::size_t shown = std::min(top, plans.size());
   const Columns columns = columns_of(ranking.answer);
@@ -146,12 +146,12 @@ std::string reason(const PricedPlan& a, std::int64_t number_a, const PricedPlan&
   return wrapped(text + ".");
 }
 
-std::string reason(const Ranking& ranking) {
+std::string reason(const job::Ranking& ranking) {
   const auto& plans = ranking.answer.plans;
   return plans.size() == 1 ? "One grid fits.\n" : reason(plans[0], 1, plans[1], 2);
 }
 
-std::string left_out(const Ranking& ranking) {
+std::string left_out(const job::Ranking& ranking) {
   const search::Answer& answer = ranking.answer;
   if (answer.too_large.empty()) return "";
   const PricedPlan& least = answer.too_large.front();
@@ -177,7 +177,7 @@ std::string never_ending(const search::Answer& answer) {
              search::shape_text(first.spec), first.never_ends));
 }
 
-std::string rivals_text(const Ranking& ranking) {
+std::string rivals_text(const job::Ranking& ranking) {
   std::vector<std::string> rivals;
   for (const search::Rival& rival : ranking.rivals)
     rivals.push_back(format("{} {}", rival.name, format_duration(rival.seconds)));
@@ -264,7 +264,7 @@ std::string pipeline_lines(const plan::PipelineSpec& pipeline) {
   return text;
 }
 
-std::string lines_to_paste(const Ranking& ranking) {
+std::string lines_to_paste(const job::Ranking& ranking) {
   const PricedPlan& first = ranking.answer.plans.front();
   const plan::Grid& grid = first.spec.grid;
   const plan::PipelineSpec& pipeline = first.spec.pipeline;
@@ -285,7 +285,7 @@ std::string lines_to_paste(const Ranking& ranking) {
   return memory.empty() ? text : text + "memory:\n" + memory;
 }
 
-const PricedPlan& plan_number(const Ranking& ranking, std::int64_t number) {
+const PricedPlan& plan_number(const job::Ranking& ranking, std::int64_t number) {
   const auto& plans = ranking.answer.plans;
   if (number < 1 || number > static_cast<std::int64_t>(plans.size()))
     throw UserError(ExitCode::bad_config,
@@ -296,7 +296,7 @@ const PricedPlan& plan_number(const Ranking& ranking, std::int64_t number) {
 
 }  // namespace
 
-std::string ranking_text(const Ranking& ranking, std::size_t top,
+std::string ranking_text(const job::Ranking& ranking, std::size_t top,
                          const std::optional<TrainingCost>& cost) {
   const search::Answer& answer = ranking.answer;
   const auto is_of_strategy = [](const PricedPlan& plan) {
@@ -333,7 +333,7 @@ std::string ranking_text(const Ranking& ranking, std::size_t top,
   return text + "\n" + lines_to_paste(ranking);
 }
 
-std::string explanation_text(const Ranking& ranking, std::int64_t a, std::int64_t b) {
+std::string explanation_text(const job::Ranking& ranking, std::int64_t a, std::int64_t b) {
   const PricedPlan *faster = &plan_number(ranking, a), *slower = &plan_number(ranking, b);
   if (search::seconds_beside(*slower, *faster) < search::seconds_beside(*faster, *slower)) {
     std::swap(faster, slower);
@@ -371,4 +371,4 @@ std::string explanation_text(const Ranking& ranking, std::int64_t a, std::int64_
   return text + reason(*faster, a, *slower, b);
 }
 
-}  // namespace fourfold::job
+}  // namespace fourfold::show

@@ -1,8 +1,8 @@
-#include "job/convolution_kernels.h"
+#include "show/convolution_kernels.h"
 
 #include <gtest/gtest.h>
 
-namespace fourfold::job {
+namespace fourfold::show {
 namespace {
 
 using Libraries = std::vector<machine::CudaLibrary>;
@@ -26,4 +26,4 @@ TEST(ConvolutionKernels, of_our_own_are_there_for_a_reason) {
 }
 
 }  // namespace
-}  // namespace fourfold::job
+}  // namespace fourfold::show

@@ -1,4 +1,4 @@
-#include "job/memory_classes.h"
+#include "show/memory_classes.h"
 
 #include <array>
 #include <map>
@@ -7,7 +7,7 @@
 
 #include "compile/place_buffers.h"
 
-namespace fourfold::job {
+namespace fourfold::show {
 namespace {
 
 using program::Buffer;
@@ -54,7 +54,7 @@ void add(std::vector<MemoryClass>& classes, std::string_view name, std::int64_t 
 
 }  // namespace
 
-RankMemory rank_memory(const Job& job) {
+RankMemory rank_memory(const job::Job& job) {
   constexpr std::array<std::pair<BufferRole, std::string_view>, 5> kept = {{
       {BufferRole::parameter, "parameters"},
       {BufferRole::rounded, "rounded parameters"},
@@ -79,9 +79,9 @@ RankMemory rank_memory(const Job& job) {
   rest = job.bundle().transient_bytes;
   for (const auto& [which, name] : live_names) add(result.transient, name, live[which], rest);
   add(result.transient, "gaps", rest, rest);
-  rest = checkpoint_copy_bytes(job);
+  rest = job::checkpoint_copy_bytes(job);
   add(result.beside, "copy for checkpoints", rest, rest);
   return result;
 }
 
-}  // namespace fourfold::job
+}  // namespace fourfold::show

@@ -1,4 +1,4 @@
-#include "job/convolution_kernels.h"
+#include "show/convolution_kernels.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include "job/cuda_parts.h"
 #include "op/table.h"
 
-namespace fourfold::job {
+namespace fourfold::show {
 namespace {
 
 /// The first major version of cuDNN that is asked at all (kernels/cuda/cudnn_convolution.cpp).
@@ -47,8 +47,8 @@ std::string convolutions_text(const std::vector<std::string>& implementations,
   return join(counts, ", ") + (has_own ? ": " + reason(libraries) : "");
 }
 
-std::optional<Row> convolutions_row(const Job& job) {
-  if (job.device != Device::cuda || job.target.backend == "none" ||
+std::optional<Row> convolutions_row(const job::Job& job) {
+  if (job.device != job::Device::cuda || job.target.backend == "none" ||
       job.settled.config().kernels == "reference")
     return std::nullopt;
   const program::Program* const step = job.bundle().find(op::ProgramKind::train);
@@ -59,7 +59,7 @@ std::optional<Row> convolutions_row(const Job& job) {
           compute != nullptr && is_convolution(compute->op))
         implementations.push_back(compute->implementation);
   if (implementations.empty()) return std::nullopt;
-  return Row{"convolutions", convolutions_text(implementations, cuda_libraries())};
+  return Row{"convolutions", convolutions_text(implementations, job::cuda_libraries())};
 }
 
-}  // namespace fourfold::job
+}  // namespace fourfold::show

@@ -6,13 +6,13 @@
 #include "base/rows.h"
 #include "job/job.h"
 
-namespace fourfold::job {
+namespace fourfold::show {
 
 /// Model by part, batch equation, grid, memory by class, precision, work of a step, kernels.
-Rows summary_rows(const Job& job);
+Rows summary_rows(const job::Job& job);
 
 /// Says which workspace the memory of a job leaves out, because no kernels were chosen or no GPU
 /// answered; is empty where the memory leaves out nothing.
-std::string uncounted_workspace(const Job& job);
+std::string uncounted_workspace(const job::Job& job);
 
-}  // namespace fourfold::job
+}  // namespace fourfold::show

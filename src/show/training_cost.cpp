@@ -1,4 +1,4 @@
-#include "job/training_cost.h"
+#include "show/training_cost.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include "base/format.h"
 #include "base/units.h"
 
-namespace fourfold::job {
+namespace fourfold::show {
 namespace {
 
 constexpr double seconds_of_hour = 3600, hours_of_day = 24;
@@ -41,7 +41,7 @@ std::string checkpoint_text(const TrainingCost& cost) {
 
 }  // namespace
 
-TrainingCost training_cost(const Ranking& ranking, std::int64_t tokens) {
+TrainingCost training_cost(const job::Ranking& ranking, std::int64_t tokens) {
   const config::Config& config = ranking.config;
   if (config.family().reads != model::Reads::text)
     throw UserError(ExitCode::bad_config,
@@ -93,4 +93,4 @@ Json to_json(const TrainingCost& cost) {
                        {"checkpoint_share", number_or_none(cost.checkpoint_share)}});
 }
 
-}  // namespace fourfold::job
+}  // namespace fourfold::show

@@ -1,5 +1,5 @@
 // The memory of a rank by class, beside the regions of its programs.
-#include "job/memory_classes.h"
+#include "show/memory_classes.h"
 
 #include <gtest/gtest.h>
 
@@ -10,16 +10,16 @@
 #include "config/config.h"
 #include "job/settle.h"
 
-namespace fourfold::job {
+namespace fourfold::show {
 namespace {
 
-Job made(std::vector<std::string> sets) {
+job::Job made(std::vector<std::string> sets) {
   const std::vector<std::string> files{std::string(FOURFOLD_SOURCE_DIR) +
                                        "/configs/gpt-quickstart.yaml"};
   for (const char* set : {"model.vocab_size=65", "kernels=reference", "train.global_batch_size=8",
                           "train.micro_batch_size=4"})
     sets.emplace_back(set);
-  return prepare(settle(config::load(files, sets), {}));
+  return job::prepare(job::settle(config::load(files, sets), {}));
 }
 
 std::map<std::string, std::int64_t> by_name(const std::vector<MemoryClass>& classes) {
@@ -37,7 +37,7 @@ std::int64_t total(const std::vector<MemoryClass>& classes) {
 TEST(MemoryClasses, come_to_the_regions_of_the_programs) {
   for (const char* precision : {"fp32", "bf16"})
     for (const char* grid : {"parallel.data=1", "parallel.data=2", "parallel.tensor={x: 2}"}) {
-      const Job job = made({std::string("precision.compute=") + precision, grid});
+      const job::Job job = made({std::string("precision.compute=") + precision, grid});
       const RankMemory memory = rank_memory(job);
       EXPECT_EQ(total(memory.persistent), job.bundle().persistent_bytes) << precision << grid;
       EXPECT_EQ(total(memory.transient), job.bundle().transient_bytes) << precision << grid;
@@ -61,4 +61,4 @@ TEST(MemoryClasses, in_bf16_rounded_weights_are_kept_beside_the_weights) {
 }
 
 }  // namespace
-}  // namespace fourfold::job
+}  // namespace fourfold::show

@@ -1,4 +1,4 @@
-#include "job/front_chart.h"
+#include "show/front_chart.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "base/format.h"
 #include "base/units.h"
 
-namespace fourfold::job {
+namespace fourfold::show {
 namespace {
 
 using search::PricedPlan;
@@ -93,4 +93,4 @@ std::string front_chart(const search::Answer& answer) {
   return text;
 }
 
-}  // namespace fourfold::job
+}  // namespace fourfold::show

@@ -1,4 +1,4 @@
-#include "job/difference_text.h"
+#include "show/difference_text.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 #include "base/units.h"
 #include "search/compare_plans.h"
 
-namespace fourfold::job {
+namespace fourfold::show {
 namespace {
 
 /// So many of each kind are shown.
@@ -23,11 +23,11 @@ std::string more_text(const std::vector<T>& all) {
 
 }  // namespace
 
-std::string difference_text(const Ranking& ranking, std::size_t a, std::size_t b) {
+std::string difference_text(const job::Ranking& ranking, std::size_t a, std::size_t b) {
   const search::PricedPlan &of_a = ranking.answer.plans.at(a - 1),
                            &of_b = ranking.answer.plans.at(b - 1);
   if (of_a.spec.pipeline.stages > 1 || of_b.spec.pipeline.stages > 1) return "";
-  const search::PlanDifferences found = differences_of(ranking, of_a, of_b);
+  const search::PlanDifferences found = job::differences_of(ranking, of_a, of_b);
   std::string text = format("Ops that plan {} and plan {} cut otherwise, with their work:\n", a, b);
   for (std::size_t i = 0; i < std::min(found.ops.size(), most_shown); ++i) {
     const search::OpDifference& op = found.ops[i];
@@ -53,4 +53,4 @@ std::string difference_text(const Ranking& ranking, std::size_t a, std::size_t b
   return text + more_text(found.sent) + "\n";
 }
 
-}  // namespace fourfold::job
+}  // namespace fourfold::show

@@ -1,4 +1,4 @@
-#include "job/summary.h"
+#include "show/summary.h"
 
 #include <algorithm>
 #include <map>
@@ -12,13 +12,13 @@
 #include "base/format.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "job/convolution_kernels.h"
 #include "job/cuda_parts.h"
-#include "job/memory_classes.h"
 #include "kernels/cpu/libraries.h"
 #include "model/model.h"
+#include "show/convolution_kernels.h"
+#include "show/memory_classes.h"
 
-namespace fourfold::job {
+namespace fourfold::show {
 namespace {
 
 void add_model(const config::Config& config, Rows& rows) {
@@ -45,7 +45,7 @@ std::string sizes_of(const Mesh& mesh) {
 
 /// "64 ranks = x 2 * y 1 * z 2 * data 16, axonn"; of stages that are alike "8 ranks = 2 stages of
 /// ...", or "4 stages on 2 meshes of ..."; else one mesh after another.
-Row grid_row(const Job& job) {
+Row grid_row(const job::Job& job) {
   if (job.ranks() == 1) return {"grid", "1 rank"};
   const config::Config& config = job.settled.config();
   const std::vector<Mesh>& meshes = job.plan.meshes;
@@ -68,7 +68,7 @@ Row grid_row(const Job& job) {
 }
 
 /// "1f1b; 3 + 3 blocks".
-Row pipeline_row(const Job& job) {
+Row pipeline_row(const job::Job& job) {
   std::string layers;
   for (const std::int64_t number : job.plan.layers)
     layers += format("{}{}", layers.empty() ? "" : " + ", number);
@@ -77,7 +77,7 @@ Row pipeline_row(const Job& job) {
 }
 
 /// "2048 = 4 micro x 16 accumulation x 32 data".
-Row batch_row(const Job& job) {
+Row batch_row(const job::Job& job) {
   const plan::Batching& b = job.plan.batching;
   const plan::Grid& grid = job.settled.config().plan.grid;
   std::string replicas;
@@ -91,10 +91,10 @@ Row batch_row(const Job& job) {
                           format_grouped(b.global_batch * b.length))};
 }
 
-Row memory_row(const Job& job) {
+Row memory_row(const job::Job& job) {
   const RankMemory memory = rank_memory(job);
-  const std::int64_t all =
-      job.bundle().persistent_bytes + job.bundle().transient_bytes + checkpoint_copy_bytes(job);
+  const std::int64_t all = job.bundle().persistent_bytes + job.bundle().transient_bytes +
+                           job::checkpoint_copy_bytes(job);
   std::string classes;
   for (const auto* list : {&memory.persistent, &memory.transient, &memory.beside})
     for (const MemoryClass& entry : *list) {
@@ -119,11 +119,11 @@ std::string attention_by(const program::Program& program) {
   return text;
 }
 
-Row kernels_row(const Job& job) {
+Row kernels_row(const job::Job& job) {
   const std::string uncounted = uncounted_workspace(job);
   const std::string beside = uncounted.empty() ? "" : "; " + uncounted;
   if (job.target.backend == "none") return {"kernels", "none here for this precision" + beside};
-  if (job.device == Device::cuda)
+  if (job.device == job::Device::cuda)
     return {"kernels", format("cuda, {}{}{}",
                               job.settled.config().kernels == "reference" ? "our own" : "cuBLASLt",
                               attention_by(job.bundle().at(op::ProgramKind::train)), beside)};
@@ -137,7 +137,7 @@ Row kernels_row(const Job& job) {
                          : "")};
 }
 
-Row step_row(const Job& job) {
+Row step_row(const job::Job& job) {
   const double model_flops = model::model_flops_per_step(
       job.settled.model(), job.plan.batching.global_batch, job.plan.batching.length);
   const program::Program& train = job.bundle().at(op::ProgramKind::train);
@@ -148,21 +148,22 @@ Row step_row(const Job& job) {
 
 }  // namespace
 
-std::string uncounted_workspace(const Job& job) {
+std::string uncounted_workspace(const job::Job& job) {
   const config::Config& config = job.settled.config();
   if (config.kernels == "reference") return {};
   if (job.target.backend == "none") return "workspace of kernels, such as cuDNN's, is not counted";
   const bool is_cudnn_s =
       job.plan.compute == DType::bf16 || config.family().reads == model::Reads::pictures;
-  if (job.device != Device::cuda || !is_cudnn_s || cuda_facts().state == machine::CudaState::ready)
+  if (job.device != job::Device::cuda || !is_cudnn_s ||
+      job::cuda_facts().state == machine::CudaState::ready)
     return {};
-  const std::vector<machine::CudaLibrary> libraries = cuda_libraries();
+  const std::vector<machine::CudaLibrary> libraries = job::cuda_libraries();
   const auto cudnn = std::ranges::find(libraries, "cuDNN", &machine::CudaLibrary::name);
   if (cudnn == libraries.end() || cudnn->built.empty()) return {};
   return "no GPU answers here: our own kernels stand for cuDNN's, whose workspace is not counted";
 }
 
-Rows summary_rows(const Job& job) {
+Rows summary_rows(const job::Job& job) {
   const config::Config& config = job.settled.config();
   const plan::Plan plan = plan::with_fit(job.plan, job.fit);
   const std::string checkpointing = plan.repeats_any() ? plan::checkpointing_text(plan) : "none";
@@ -186,4 +187,4 @@ Rows summary_rows(const Job& job) {
   return rows;
 }
 
-}  // namespace fourfold::job
+}  // namespace fourfold::show

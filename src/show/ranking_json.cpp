@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "job/front_chart.h"
-#include "job/ranking_text.h"
 #include "search/explain.h"
 #include "search/searched_plans.h"
+#include "show/front_chart.h"
+#include "show/ranking_text.h"
 
-namespace fourfold::job {
+namespace fourfold::show {
 namespace {
 
 using search::PricedPlan;
@@ -96,7 +96,7 @@ Json plan_json(std::size_t number, const PricedPlan& plan, const PricedPlan& fir
 
 }  // namespace
 
-Json ranking_json(const Ranking& ranking, std::size_t top,
+Json ranking_json(const job::Ranking& ranking, std::size_t top,
                   const std::optional<TrainingCost>& cost) {
   const search::Answer& answer = ranking.answer;
   Json plans = Json::array(), rivals = Json::array();
@@ -129,4 +129,4 @@ Json ranking_json(const Ranking& ranking, std::size_t top,
   return json;
 }
 
-}  // namespace fourfold::job
+}  // namespace fourfold::show

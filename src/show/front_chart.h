@@ -5,7 +5,7 @@
 
 #include "search/rank_grids.h"
 
-namespace fourfold::job {
+namespace fourfold::show {
 
 /// Plans that by formula no other one beats in both time and memory, fastest first, by place in the
 /// list.
@@ -16,4 +16,4 @@ std::vector<std::size_t> front_of(const search::Answer& answer);
 /// left out. Empty for fewer than two plans, or where all take the same of one of the two.
 std::string front_chart(const search::Answer& answer);
 
-}  // namespace fourfold::job
+}  // namespace fourfold::show

@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "job/rank_plans.h"
 
-namespace fourfold::job {
+namespace fourfold::show {
 
 struct TrainingCost {
   double tokens = 0, steps = 0, seconds = 0;
@@ -23,10 +23,10 @@ struct TrainingCost {
 };
 
 /// Requires a GPT. Errors: UserError(bad_config) for models that read no tokens.
-TrainingCost training_cost(const Ranking& ranking, std::int64_t tokens);
+TrainingCost training_cost(const job::Ranking& ranking, std::int64_t tokens);
 
 /// One or two sentences.
 std::string to_text(const TrainingCost& cost);
 Json to_json(const TrainingCost& cost);
 
-}  // namespace fourfold::job
+}  // namespace fourfold::show

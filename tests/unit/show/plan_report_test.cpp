@@ -1,5 +1,5 @@
 // What a plan says of its switches, and what a job keeps of what its configuration left open.
-#include "job/plan_report.h"
+#include "show/plan_report.h"
 
 #include <gtest/gtest.h>
 
@@ -12,10 +12,10 @@
 #include "job/job.h"
 #include "job/settle.h"
 
-namespace fourfold::job {
+namespace fourfold::show {
 namespace {
 
-Job job_with(const std::vector<std::string>& more) {
+job::Job job_with(const std::vector<std::string>& more) {
   std::vector<std::string> sets = {
       "data.format=synthetic",
       "model={num_layers: 4, num_attention_heads: 4, hidden_size: 64, vocab_size: 256}",
@@ -24,7 +24,7 @@ Job job_with(const std::vector<std::string>& more) {
       "train={steps: 9, global_batch_size: 8, micro_batch_size: 2}",
       "run={threads: 1, kernel_table: builtin}"};
   sets.insert(sets.end(), more.begin(), more.end());
-  return prepare(settle(config::load({}, sets), {}));
+  return job::prepare(job::settle(config::load({}, sets), {}));
 }
 
 TEST(SwitchTable, a_limit_on_memory_that_binds_nothing_changes_no_line) {
@@ -35,4 +35,4 @@ TEST(SwitchTable, a_limit_on_memory_that_binds_nothing_changes_no_line) {
 }
 
 }  // namespace
-}  // namespace fourfold::job
+}  // namespace fourfold::show
