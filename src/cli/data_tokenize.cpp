@@ -11,48 +11,48 @@
 #include "base/format.h"
 #include "base/units.h"
 #include "cli/commands.h"
-#include "data/hub_folder.h"
 #include "data/tokenize.h"
-#include "data/tokenizer.h"
 #include "data/work_lock.h"
 #include "job/job.h"
 #include "screen/print.h"
 #include "screen/progress_line.h"
+#include "tokenizer/hub_folder.h"
+#include "tokenizer/tokenizer.h"
 
 namespace fourfold::cli {
 namespace {
 
-data::TokenizerKind kind_of(const std::string& name) {
-  if (name == "char") return data::TokenizerKind::character;
-  if (name == "byte") return data::TokenizerKind::byte;
-  if (name == "sentencepiece") return data::TokenizerKind::sentencepiece;
-  if (name == "hub") return data::TokenizerKind::hub;
+tokenizer::TokenizerKind kind_of(const std::string& name) {
+  if (name == "char") return tokenizer::TokenizerKind::character;
+  if (name == "byte") return tokenizer::TokenizerKind::byte;
+  if (name == "sentencepiece") return tokenizer::TokenizerKind::sentencepiece;
+  if (name == "hub") return tokenizer::TokenizerKind::hub;
   require(name == "gpt2", "the command line admits the names of tokenizers");
-  return data::TokenizerKind::gpt2;
+  return tokenizer::TokenizerKind::gpt2;
 }
 
 /// Says where the files of its folder disagree.
-std::unique_ptr<data::Tokenizer> tokenizer_of_hub(const std::string& path) {
-  data::HubFolder hub = data::load_hub_tokenizer(path);
+std::unique_ptr<tokenizer::Tokenizer> tokenizer_of_hub(const std::string& path) {
+  tokenizer::HubFolder hub = tokenizer::load_hub_tokenizer(path);
   for (const std::string& note : hub.notes) screen::print("note: %s\n", note.c_str());
   return std::move(hub.tokenizer);
 }
 
-std::unique_ptr<data::Tokenizer> tokenizer_for(const TokenizeArguments& arguments) {
-  const data::TokenizerKind kind = kind_of(arguments.tokenizer);
-  if (kind == data::TokenizerKind::character)
+std::unique_ptr<tokenizer::Tokenizer> tokenizer_for(const TokenizeArguments& arguments) {
+  const tokenizer::TokenizerKind kind = kind_of(arguments.tokenizer);
+  if (kind == tokenizer::TokenizerKind::character)
     return data::characters_of(arguments.inputs, arguments.field);
-  const bool needs_path = kind != data::TokenizerKind::byte;
+  const bool needs_path = kind != tokenizer::TokenizerKind::byte;
   if (needs_path && arguments.tokenizer_path.empty())
     throw UserError(
         ExitCode::bad_config,
         format("--tokenizer {} needs --tokenizer-path: {}", arguments.tokenizer,
-               kind == data::TokenizerKind::gpt2 ? "a folder with vocab.json and merges.txt"
-               : kind == data::TokenizerKind::hub
+               kind == tokenizer::TokenizerKind::gpt2 ? "a folder with vocab.json and merges.txt"
+               : kind == tokenizer::TokenizerKind::hub
                    ? "a folder with tokenizer.json"
                    : "a .model file, as `fourfold data train-tokenizer` writes"));
-  if (kind == data::TokenizerKind::hub) return tokenizer_of_hub(arguments.tokenizer_path);
-  return data::load_tokenizer(kind, arguments.tokenizer_path);
+  if (kind == tokenizer::TokenizerKind::hub) return tokenizer_of_hub(arguments.tokenizer_path);
+  return tokenizer::load_tokenizer(kind, arguments.tokenizer_path);
 }
 
 void print_result(const data::TokenizeResult& result, const std::string& output, double seconds,
@@ -77,7 +77,7 @@ void print_result(const data::TokenizeResult& result, const std::string& output,
 
 void data_tokenize(const TokenizeArguments& arguments) {
   const auto begin = std::chrono::steady_clock::now();
-  const std::unique_ptr<data::Tokenizer> tokenizer = tokenizer_for(arguments);
+  const std::unique_ptr<tokenizer::Tokenizer> tokenizer = tokenizer_for(arguments);
   data::TokenizeOptions options;
   options.inputs = arguments.inputs;
   options.field = arguments.field;

@@ -9,12 +9,12 @@
 #include "base/format.h"
 #include "base/units.h"
 #include "cli/commands.h"
-#include "data/line_sample.h"
 #include "data/text_source.h"
-#include "data/train_sentencepiece.h"
 #include "job/job.h"
 #include "screen/print.h"
 #include "screen/progress_line.h"
+#include "tokenizer/line_sample.h"
+#include "tokenizer/train_sentencepiece.h"
 
 namespace fourfold::cli {
 namespace {
@@ -35,13 +35,14 @@ void check_output(const TrainTokenizerArguments& arguments) {
                            file, folder));
 }
 
-data::LineSample read_lines(const TrainTokenizerArguments& arguments) {
-  data::LineSample lines(arguments.sample_mib << 20, data::most_sentencepiece_line);
+tokenizer::LineSample read_lines(const TrainTokenizerArguments& arguments) {
+  tokenizer::LineSample lines(arguments.sample_mib << 20, tokenizer::most_sentencepiece_line);
   data::TextSource source(arguments.inputs, arguments.field);
   screen::ProgressLine progress(
       screen::terminal_of(STDOUT_FILENO, screen::ColorChoice::automatic, arguments.variable));
   while (const auto piece = source.next()) {
-    lines.add(*piece);
+    lines.add(piece->text, piece->place);
+    if (piece->ends_document) lines.finish();
     const auto all = static_cast<double>(std::max<std::int64_t>(source.bytes_in_all(), 1));
     progress.show(static_cast<double>(source.bytes_read()) / all,
                   format("{} of {} read, {} lines", format_bytes(source.bytes_read()),
@@ -52,14 +53,14 @@ data::LineSample read_lines(const TrainTokenizerArguments& arguments) {
   return lines;
 }
 
-void say_lines(const data::LineSample& lines) {
+void say_lines(const tokenizer::LineSample& lines) {
   screen::print("%s lines, %s", format_grouped(lines.lines_seen()).c_str(),
                 format_bytes(lines.bytes_seen()).c_str());
   if (lines.bytes_kept() < lines.bytes_seen() - lines.lines_seen())
     screen::print(", of which %s are learnt from", format_bytes(lines.bytes_kept()).c_str());
   if (lines.lines_cut() > 0)
     screen::print("; %s longer than %zu bytes were cut", format_grouped(lines.lines_cut()).c_str(),
-                  data::most_sentencepiece_line);
+                  tokenizer::most_sentencepiece_line);
   screen::print("\nlearning, for minutes where there is much text\n");
   std::fflush(stdout);
 }
@@ -69,12 +70,12 @@ void say_lines(const data::LineSample& lines) {
 void data_train_tokenizer(const TrainTokenizerArguments& arguments) {
   const auto begin = std::chrono::steady_clock::now();
   check_output(arguments);
-  data::LineSample lines = read_lines(arguments);
+  tokenizer::LineSample lines = read_lines(arguments);
   say_lines(lines);
-  const data::SentencePieceSpec spec{.vocab_size = arguments.vocab_size,
-                                     .coverage = arguments.coverage,
-                                     .threads = job::resolve_threads(arguments.threads)};
-  const data::TrainedSentencePiece trained = data::train_sentencepiece(spec, lines);
+  const tokenizer::SentencePieceSpec spec{.vocab_size = arguments.vocab_size,
+                                          .coverage = arguments.coverage,
+                                          .threads = job::resolve_threads(arguments.threads)};
+  const tokenizer::TrainedSentencePiece trained = tokenizer::train_sentencepiece(spec, lines);
   write_file_atomic(arguments.output, trained.model);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -17,7 +17,6 @@
 #include "cli/commands.h"
 #include "cli/eval_pictures.h"
 #include "config/uses.h"
-#include "data/tokenizer.h"
 #include "job/job.h"
 #include "job/settle.h"
 #include "run/executor.h"
@@ -25,6 +24,7 @@
 #include "screen/print.h"
 #include "screen/progress_line.h"
 #include "screen/terminal.h"
+#include "tokenizer/tokenizer.h"
 #include "train/token_scores.h"
 
 namespace fourfold::cli {
@@ -51,7 +51,7 @@ std::size_t leading_spaces(std::string_view text) {
 /// Counts the bytes of the text that the scored tokens stand for: the first token is not predicted,
 /// and its bytes do not count. A tokenizer may put a space before a text, or drop those that it
 /// begins with.
-std::size_t scored_bytes(const data::Tokenizer& tokenizer, std::span<const std::int32_t> ids,
+std::size_t scored_bytes(const tokenizer::Tokenizer& tokenizer, std::span<const std::int32_t> ids,
                          std::string_view text) {
   const std::string first = tokenizer.decode(ids.first(1));
   const std::size_t spaces = leading_spaces(text), spaces_of_first = leading_spaces(first);
@@ -108,7 +108,8 @@ void need_text(const EvalArguments& arguments) {
 void eval_text(const EvalArguments& arguments, const rundir::TrainedModel& model) {
   need_text(arguments);
   const std::string text = read_file(arguments.text);
-  const auto tokenizer = data::tokenizer_from_text(model.text_tokenizer(), model.tokenizer_place);
+  const auto tokenizer =
+      tokenizer::tokenizer_from_text(model.text_tokenizer(), model.tokenizer_place);
   std::vector<std::int32_t> ids = tokenizer->encode(text, arguments.text);
   if (ids.size() < 2)
     throw UserError(ExitCode::bad_data,

@@ -8,12 +8,12 @@
 #include "checkpoint/model_files.h"
 #include "cli/commands.h"
 #include "config/print.h"
-#include "data/tokenizer.h"
-#include "data/tokenizer_files.h"
 #include "interop/export_model.h"
 #include "rundir/run_files.h"
 #include "rundir/trained_model.h"
 #include "screen/print.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_files.h"
 
 namespace fourfold::cli {
 namespace {
@@ -51,7 +51,8 @@ const interop::HubFamily& hub_family(const rundir::TrainedModel& model) {
 /// What is to be said of its tokenizer.
 std::vector<std::string> export_hf(const ExportArguments& arguments, rundir::TrainedModel& model,
                                    const AtomicFolder& folder) {
-  const auto tokenizer = data::tokenizer_from_text(model.text_tokenizer(), model.tokenizer_place);
+  const auto tokenizer =
+      tokenizer::tokenizer_from_text(model.text_tokenizer(), model.tokenizer_place);
   hub_family(model);
   interop::HubOptions options;
   options.dtype = element_type(arguments.dtype).value_or(DType::f32);
@@ -62,7 +63,7 @@ std::vector<std::string> export_hf(const ExportArguments& arguments, rundir::Tra
   if (!arguments.max_shard_size.empty())
     options.max_file_bytes = parse_size(arguments.max_shard_size);
   interop::export_hub(*model.parameters, model.config.model(), options, folder.staging());
-  return data::write_tokenizer_files(model.tokenizer, folder);
+  return tokenizer::write_tokenizer_files(model.tokenizer, folder);
 }
 
 /// What `import` and `generate` of Fourfold read.

@@ -14,7 +14,6 @@
 #include "cli/commands.h"
 #include "cli/generate_pictures.h"
 #include "config/uses.h"
-#include "data/tokenizer.h"
 #include "generate/prompt.h"
 #include "job/job.h"
 #include "job/settle.h"
@@ -22,6 +21,7 @@
 #include "run/executor.h"
 #include "rundir/trained_model.h"
 #include "screen/print.h"
+#include "tokenizer/tokenizer.h"
 
 namespace fourfold::cli {
 namespace {
@@ -61,7 +61,8 @@ generate::SampleSpec sample_spec(const GenerateArguments& arguments, const confi
 
 /// Prints the prompt, then the text as it comes.
 void write_sample(const GenerateArguments& arguments, const generate::SampleSpec& spec,
-                  const data::Tokenizer& tokenizer, run::Executor& executor, std::int64_t number) {
+                  const tokenizer::Tokenizer& tokenizer, run::Executor& executor,
+                  std::int64_t number) {
   const Stopwatch writing_time;
   screen::print_text(spec.prompt);
   const generate::Writing writing = generate::generate(
@@ -101,7 +102,8 @@ void write_texts(const GenerateArguments& arguments, const rundir::TrainedModel&
           {"--eta", arguments.eta.has_value()},
           {"--class", arguments.label.has_value()}},
          "pictures", "texts");
-  const auto tokenizer = data::tokenizer_from_text(model.text_tokenizer(), model.tokenizer_place);
+  const auto tokenizer =
+      tokenizer::tokenizer_from_text(model.text_tokenizer(), model.tokenizer_place);
   const generate::SampleSpec spec = sample_spec(arguments, model.config);
   // An error comes before the prompt is printed.
   const bool is_given = arguments.prompt || !arguments.prompt_file.empty();

@@ -12,13 +12,13 @@
 #include "cli/commands.h"
 #include "config/config.h"
 #include "config/print.h"
-#include "data/tokenizer_files.h"
 #include "interop/import_model.h"
 #include "job/imported_config.h"
 #include "model/model.h"
 #include "rundir/run_files.h"
 #include "rundir/run_record.h"
 #include "screen/print.h"
+#include "tokenizer/tokenizer_files.h"
 
 namespace fourfold::cli {
 namespace {
@@ -30,7 +30,7 @@ std::int64_t num_parameters(const model::Spec& spec) {
 }
 
 void say_what_now(const ImportArguments& arguments, const interop::HubFolder& source,
-                  const data::FoundTokenizer& found) {
+                  const tokenizer::FoundTokenizer& found) {
   const std::string dir = rundir::shell_quoted(arguments.output);
   const model::Spec& spec = source.model.spec;
   screen::print("%s: %s with %s parameters in %s, %s\n", arguments.output.c_str(),
@@ -66,15 +66,16 @@ void import_model(const ImportArguments& arguments) {
                arguments.folder));
   interop::HubFolder source = interop::open_hub_folder(arguments.folder);
   const model::Spec& spec = source.model.spec;
-  const data::FoundTokenizer found =
-      data::find_tokenizer(arguments.folder, model::data_facts(spec).num_labels);
+  const tokenizer::FoundTokenizer found =
+      tokenizer::find_tokenizer(arguments.folder, model::data_facts(spec).num_labels);
   const config::Config config =
       config::load_yaml(job::imported_yaml(spec, found, arguments.output), "the imported model");
   interop::import_hub(source,
                       join_path(folder.staging(), std::string(checkpoint::single_model_file)));
   folder.write(rundir::RunFiles::config, config::shown_yaml(config));
   folder.write(rundir::RunFiles::tokenizer, found.tokenizer->to_text() + "\n");
-  for (const data::FoundTokenizer::File& file : found.files) folder.write(file.name, file.content);
+  for (const tokenizer::FoundTokenizer::File& file : found.files)
+    folder.write(file.name, file.content);
   folder.commit();
   say_what_now(arguments, source, found);
 }

@@ -3,6 +3,7 @@
 #include "config/rules_words.h"
 #include "config/schema.h"
 #include "model/model.h"
+#include "tokenizer/tokenizer_kind.h"
 
 namespace fourfold::config {
 namespace {
@@ -110,8 +111,9 @@ Verdict blend_is_of_sets(const Config& c) {
 
 Verdict tokenizer_has_path(const Config& c) {
   const auto kind = c.data.tokenizer;
-  const bool is_model = kind == data::TokenizerKind::sentencepiece,
-             is_gpt2 = kind == data::TokenizerKind::gpt2, is_hub = kind == data::TokenizerKind::hub;
+  const bool is_model = kind == tokenizer::TokenizerKind::sentencepiece,
+             is_gpt2 = kind == tokenizer::TokenizerKind::gpt2,
+             is_hub = kind == tokenizer::TokenizerKind::hub;
   const bool is_file = is_model || is_gpt2 || is_hub;
   if (is_file == !c.data.tokenizer_path.empty()) return std::nullopt;
   if (!is_file)
@@ -126,7 +128,7 @@ Verdict tokenizer_has_path(const Config& c) {
 }
 
 Verdict bytes_fit_vocabulary(const Config& c) {
-  const bool is_byte = format_of(c).has_words && c.data.tokenizer == data::TokenizerKind::byte;
+  const bool is_byte = format_of(c).has_words && c.data.tokenizer == tokenizer::TokenizerKind::byte;
   constexpr std::int64_t bytes = 256;
   const std::int64_t tokens = num_labels(c);
   if (!is_byte || tokens == 0 || tokens >= bytes) return std::nullopt;

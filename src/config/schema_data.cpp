@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "config/family.h"
 #include "config/schema_fields.h"
+#include "tokenizer/tokenizer_kind.h"
 
 namespace fourfold::config {
 namespace {
@@ -52,12 +53,12 @@ std::vector<Key> text_keys() {
            "any text; sentencepiece: a model that `fourfold data train-tokenizer` or another "
            "tool made; gpt2: byte pair encoding as GPT-2 has it; hub: the tokenizer.json of a "
            "Llama, Qwen, SmolLM, Mistral and their like.",
-       .field =
-           choice<data::TokenizerKind>(at(&Config::data, &DataSpec::tokenizer),
-                                       {"char", "byte", "sentencepiece", "gpt2", "hub"},
-                                       {data::TokenizerKind::character, data::TokenizerKind::byte,
-                                        data::TokenizerKind::sentencepiece,
-                                        data::TokenizerKind::gpt2, data::TokenizerKind::hub}),
+       .field = choice<tokenizer::TokenizerKind>(
+           at(&Config::data, &DataSpec::tokenizer),
+           {"char", "byte", "sentencepiece", "gpt2", "hub"},
+           {tokenizer::TokenizerKind::character, tokenizer::TokenizerKind::byte,
+            tokenizer::TokenizerKind::sentencepiece, tokenizer::TokenizerKind::gpt2,
+            tokenizer::TokenizerKind::hub}),
        .fallback = "char",
        .example = "byte",
        .elsewhere = {"tokenizer_type", "tokenizer_name"},

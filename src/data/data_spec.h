@@ -8,10 +8,9 @@
 #include "data/bad_pictures.h"
 #include "data/format.h"
 #include "data/picture_shape.h"
+#include "tokenizer/tokenizer_kind.h"
 
 namespace fourfold::data {
-
-enum class TokenizerKind { character, byte, sentencepiece, gpt2, hub };
 
 /// A set of tokens and its part in a blend, relative to the others.
 struct BlendPart {
@@ -24,7 +23,7 @@ struct DataSpec {
   Format format = {};
   std::string path;  // a text; PREFIX of a Megatron set; a folder of llm.c shards, or one; pictures
   std::vector<BlendPart> blend;  // of token sets, instead of `path`
-  TokenizerKind tokenizer = TokenizerKind::character;
+  tokenizer::TokenizerKind tokenizer = tokenizer::TokenizerKind::character;
   /// sentencepiece: a .model file; gpt2: a folder; hub: a folder, or its tokenizer.json
   std::string tokenizer_path;
   double split = 0.9;  // the first part of the text is for training, the rest for validation

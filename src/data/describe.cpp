@@ -18,7 +18,7 @@
 #include "data/megatron_set.h"
 #include "data/sidecar.h"
 #include "data/text_source.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace fourfold::data {
 namespace {
@@ -60,7 +60,7 @@ std::string excerpt(std::string_view text) {
   return Json(text.substr(0, shown_bytes)).dump() + (is_cut ? " ..." : "");
 }
 
-std::string first_tokens(const TokenStream& stream, const Tokenizer* tokenizer) {
+std::string first_tokens(const TokenStream& stream, const tokenizer::Tokenizer* tokenizer) {
   constexpr std::int64_t any = std::int64_t{1} << 31;
   std::vector<std::int32_t> ids(
       std::min<std::size_t>(shown_tokens, static_cast<std::size_t>(stream.num_tokens())));
@@ -74,7 +74,7 @@ std::string first_tokens(const TokenStream& stream, const Tokenizer* tokenizer) 
 }
 
 Description describe_model(const std::string& path) {
-  const auto tokenizer = load_tokenizer(TokenizerKind::sentencepiece, path);
+  const auto tokenizer = tokenizer::load_tokenizer(tokenizer::TokenizerKind::sentencepiece, path);
   const auto end = tokenizer->end_of_document();
   return {path,
           {{"what", "a tokenizer of sentencepiece"},
@@ -90,7 +90,7 @@ Description describe_megatron(const std::string& path) {
   const std::string prefix = megatron_prefix(path);
   const MegatronSet set(prefix);
   const auto sidecar = read_sidecar(prefix);
-  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<tokenizer::Tokenizer> tokenizer;
   if (sidecar) tokenizer = tokenizer_of(*sidecar, prefix + ".json");
   const auto dtype = facts_of(set.index().dtype());
   Rows rows = {

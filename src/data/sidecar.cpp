@@ -83,9 +83,10 @@ Sidecar parse_sidecar(const std::string& text, const std::string& file) {
   return sidecar;
 }
 
-std::unique_ptr<Tokenizer> tokenizer_of(const Sidecar& sidecar, const std::string& file) {
+std::unique_ptr<tokenizer::Tokenizer> tokenizer_of(const Sidecar& sidecar,
+                                                   const std::string& file) {
   try {
-    return tokenizer_from_text(sidecar.tokenizer, file);
+    return tokenizer::tokenizer_from_text(sidecar.tokenizer, file);
   } catch (const UserError& error) {
     throw UserError(ExitCode::bad_data, error.what());  // here it is a part of the data
   }

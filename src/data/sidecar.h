@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace fourfold::data {
 
@@ -30,7 +30,7 @@ std::string to_text(const Sidecar& sidecar);
 Sidecar parse_sidecar(const std::string& text, const std::string& file);
 
 /// The tokenizer in it. Errors: UserError(bad_data) where there is none.
-std::unique_ptr<Tokenizer> tokenizer_of(const Sidecar& sidecar, const std::string& file);
+std::unique_ptr<tokenizer::Tokenizer> tokenizer_of(const Sidecar& sidecar, const std::string& file);
 
 /// PREFIX.json; nothing when there is none.
 std::optional<Sidecar> read_sidecar(const std::string& prefix);

@@ -13,7 +13,7 @@
 #include "base/input.h"
 #include "base/units.h"
 #include "data/data_spec.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace fourfold::data {
 
@@ -57,7 +57,7 @@ class Source {
   /// What people should know of the data before they train on them.
   virtual std::vector<std::string> warnings() const { return {}; }
   /// What made the integers of a text, and null where the data are no text.
-  virtual const Tokenizer* tokenizer() const { return nullptr; }
+  virtual const tokenizer::Tokenizer* tokenizer() const { return nullptr; }
   /// The text of the first token that trains; empty where the data are no text.
   virtual std::string beginning() const { return {}; }
 

@@ -47,7 +47,7 @@ void add_notes(std::vector<std::string>& notes, std::vector<std::string> more) {
 }
 
 std::unique_ptr<const TokenStream> encode_documents(const Text& all, const std::string& path,
-                                                    const Tokenizer& tokenizer) {
+                                                    const tokenizer::Tokenizer& tokenizer) {
   std::vector<std::int32_t> tokens;
   std::vector<std::int64_t> sizes;
   std::size_t begin = 0;
@@ -62,12 +62,22 @@ std::unique_ptr<const TokenStream> encode_documents(const Text& all, const std::
   return std::make_unique<MemoryTokens>(path, std::move(tokens), sizes);
 }
 
+/// The tokenizer that the spec asks for; `text` is what is to be encoded, `source` names it.
+std::unique_ptr<tokenizer::Tokenizer> make_tokenizer(const DataSpec& spec, std::string_view text,
+                                                     std::string_view source) {
+  if (spec.tokenizer == tokenizer::TokenizerKind::character)
+    return tokenizer::character_tokenizer(text, source);
+  return tokenizer::load_tokenizer(spec.tokenizer, spec.tokenizer_path);
+}
+
 /// By the configuration; the alphabet of `char` is that of both texts.
-std::unique_ptr<const Tokenizer> tokenizer_of_texts(const DataSpec& spec, const Text& train,
-                                                    const Text& validation) {
+std::unique_ptr<const tokenizer::Tokenizer> tokenizer_of_texts(const DataSpec& spec,
+                                                               const Text& train,
+                                                               const Text& validation) {
   // Each alone is looked at first, so that what is wrong in one is told with its name.
   auto tokenizer = make_tokenizer(spec, train.text, spec.path);
-  if (spec.validation.empty() || spec.tokenizer != TokenizerKind::character) return tokenizer;
+  if (spec.validation.empty() || spec.tokenizer != tokenizer::TokenizerKind::character)
+    return tokenizer;
   make_tokenizer(spec, validation.text, spec.validation);
   return make_tokenizer(spec, train.text + validation.text, spec.path);
 }
@@ -130,7 +140,7 @@ std::vector<std::string> compare(const TokenSets& sets, const SetForm& form) {
 }
 
 /// The tokenizer so far must be the one that is found now.
-void agree(std::unique_ptr<const Tokenizer>& tokenizer, const std::string& fingerprint,
+void agree(std::unique_ptr<const tokenizer::Tokenizer>& tokenizer, const std::string& fingerprint,
            const std::string& where) {
   if (!tokenizer || tokenizer->fingerprint() == fingerprint) return;
   throw UserError(ExitCode::bad_data,
@@ -139,12 +149,12 @@ void agree(std::unique_ptr<const Tokenizer>& tokenizer, const std::string& finge
                          where, fingerprint, tokenizer->fingerprint()));
 }
 
-std::unique_ptr<const Tokenizer> find_tokenizer(const DataSpec& spec, const SetForm& form,
-                                                const std::vector<std::string>& paths) {
-  std::unique_ptr<const Tokenizer> tokenizer;
+std::unique_ptr<const tokenizer::Tokenizer> find_tokenizer(
+    const DataSpec& spec, const SetForm& form, const std::vector<std::string>& paths) {
+  std::unique_ptr<const tokenizer::Tokenizer> tokenizer;
   // The alphabet of `char` comes from a text, which there is none of here.
-  if (spec.tokenizer != TokenizerKind::character)
-    tokenizer = load_tokenizer(spec.tokenizer, spec.tokenizer_path);
+  if (spec.tokenizer != tokenizer::TokenizerKind::character)
+    tokenizer = tokenizer::load_tokenizer(spec.tokenizer, spec.tokenizer_path);
   if (form.sidecar_prefix != nullptr) {
     for (const std::string& path : paths) {
       const std::string prefix = form.sidecar_prefix(path);
@@ -155,7 +165,7 @@ std::unique_ptr<const Tokenizer> find_tokenizer(const DataSpec& spec, const SetF
     }
   }
   if (tokenizer) return tokenizer;
-  if (spec.vocab_size > 0) return number_tokenizer(spec.vocab_size);
+  if (spec.vocab_size > 0) return tokenizer::number_tokenizer(spec.vocab_size);
   throw UserError(ExitCode::bad_config,
                   format("{}: which tokenizer its tokens belong to is not known; set "
                          "data.tokenizer, or at least model.vocab_size",
@@ -215,7 +225,7 @@ TokenSets make_synthetic(const DataSpec& spec) {
                                                "many tokens the synthetic data shall have",
                                                spec.vocab_size, most));
   TokenSets sets;
-  sets.tokenizer = number_tokenizer(spec.vocab_size);
+  sets.tokenizer = tokenizer::number_tokenizer(spec.vocab_size);
   std::vector<std::int32_t> tokens = synthetic_tokens(spec.vocab_size);
   const std::int64_t size = synthetic_length;
   sets.streams.push_back(

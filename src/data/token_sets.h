@@ -7,7 +7,7 @@
 
 #include "data/data_spec.h"
 #include "data/token_stream.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace fourfold::data {
 
@@ -16,7 +16,7 @@ struct TokenSets {
   std::vector<std::unique_ptr<const TokenStream>> streams;
   std::unique_ptr<const TokenStream> validation;  // of data.validation; none: parts of the streams
   std::vector<double> weights = {1};              // relative, one a stream
-  std::unique_ptr<const Tokenizer> tokenizer;
+  std::unique_ptr<const tokenizer::Tokenizer> tokenizer;
   std::string read_as;             // what texts were taken for; empty of all else
   std::vector<std::string> notes;  // what people should know of the files
 };

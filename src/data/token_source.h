@@ -12,7 +12,7 @@
 #include "data/data_spec.h"
 #include "data/source.h"
 #include "data/token_stream.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace fourfold::data {
 
@@ -49,7 +49,7 @@ class TokenSource final : public Source {
   std::string fingerprint() const override;
   std::string read_as() const override { return read_as_; }
   std::vector<std::string> warnings() const override { return warnings_; }
-  const Tokenizer* tokenizer() const override { return tokenizer_.get(); }
+  const tokenizer::Tokenizer* tokenizer() const override { return tokenizer_.get(); }
   std::string beginning() const override;
   std::int64_t vocab_size() const { return tokenizer_->vocab_size(); }
 
@@ -118,7 +118,7 @@ class TokenSource final : public Source {
             std::span<std::int32_t> ids, const Sample& sample) const;
   void fill_document_starts(const Present& present, std::span<std::int32_t> starts) const;
 
-  std::unique_ptr<const Tokenizer> tokenizer_;
+  std::unique_ptr<const tokenizer::Tokenizer> tokenizer_;
   std::vector<Set> sets_;  // at the end the one that validates alone, where there is one
   bool validates_apart_ = false;
   std::string read_as_;

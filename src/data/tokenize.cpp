@@ -18,7 +18,7 @@
 #include "data/text_source.h"
 #include "data/token_dtype.h"
 #include "data/token_set_writer.h"
-#include "data/utf8.h"
+#include "tokenizer/utf8.h"
 
 namespace fourfold::data {
 namespace {
@@ -35,7 +35,7 @@ struct Encoded {
 
 class Encoder {
  public:
-  Encoder(const TokenizeOptions& options, const Tokenizer& tokenizer)
+  Encoder(const TokenizeOptions& options, const tokenizer::Tokenizer& tokenizer)
       : field_(options.field),
         tokenizer_(tokenizer),
         dtype_(dtype_for(tokenizer.vocab_size())),
@@ -70,7 +70,7 @@ class Encoder {
   }
 
   const std::string& field_;
-  const Tokenizer& tokenizer_;
+  const tokenizer::Tokenizer& tokenizer_;
   TokenDtype dtype_;
   std::vector<std::int32_t> closing_;  // after each document
 };
@@ -170,7 +170,7 @@ class Workshop {
 };
 
 /// What makes the set what it is: two calls with the same recipe write the same bytes.
-std::string recipe_of(const TokenizeOptions& options, const Tokenizer& tokenizer,
+std::string recipe_of(const TokenizeOptions& options, const tokenizer::Tokenizer& tokenizer,
                       const std::vector<std::string>& paths) {
   Json files = Json::array();
   for (const std::string& path : paths) {
@@ -184,7 +184,7 @@ std::string recipe_of(const TokenizeOptions& options, const Tokenizer& tokenizer
   return hash128_text(recipe.dump());
 }
 
-Sidecar facts_of(const TokenizeOptions& options, const Tokenizer& tokenizer) {
+Sidecar facts_of(const TokenizeOptions& options, const tokenizer::Tokenizer& tokenizer) {
   Sidecar facts;
   facts.tokenizer = tokenizer.to_text();
   facts.fingerprint = tokenizer.fingerprint();
@@ -194,7 +194,7 @@ Sidecar facts_of(const TokenizeOptions& options, const Tokenizer& tokenizer) {
 }
 
 void add_texts(TokenSetWriter& writer, const std::vector<std::string>& paths,
-               const TokenizeOptions& options, const Tokenizer& tokenizer,
+               const TokenizeOptions& options, const tokenizer::Tokenizer& tokenizer,
                const std::function<void(const TokenizeProgress&)>& tell, TokenizeResult& result) {
   RawTextReader reader(paths, writer.position(),
                        [&](std::string_view text) { return tokenizer.last_cut(text); });
@@ -216,7 +216,7 @@ void add_texts(TokenSetWriter& writer, const std::vector<std::string>& paths,
   result.forms = reader.forms(options.field);
 }
 
-void check(const TokenizeOptions& options, const Tokenizer& tokenizer) {
+void check(const TokenizeOptions& options, const tokenizer::Tokenizer& tokenizer) {
   if (options.append_eod && !tokenizer.end_of_document())
     throw UserError(ExitCode::bad_config,
                     format("--append-eod: the tokenizer {} has no token between documents; leave "
@@ -227,7 +227,7 @@ void check(const TokenizeOptions& options, const Tokenizer& tokenizer) {
 }  // namespace
 
 TokenizeResult tokenize(FileSystem& files, const TokenizeOptions& options,
-                        const Tokenizer& tokenizer,
+                        const tokenizer::Tokenizer& tokenizer,
                         const std::function<void(const TokenizeProgress&)>& tell) {
   check(options, tokenizer);
   const TakenFiles files_taken = list_text_files(options.inputs);
@@ -260,25 +260,25 @@ TokenizeResult tokenize(FileSystem& files, const TokenizeOptions& options,
   return result;
 }
 
-std::unique_ptr<Tokenizer> characters_of(const std::vector<std::string>& inputs,
-                                         const std::string& field) {
+std::unique_ptr<tokenizer::Tokenizer> characters_of(const std::vector<std::string>& inputs,
+                                                    const std::string& field) {
   std::vector<bool> seen(0x110000);
   std::string characters;
   TextSource source(inputs, field);
   while (const auto piece = source.next()) {
     const std::string_view text = piece->text;
     for (std::size_t at = 0; at < text.size();) {
-      const auto found = first_code_point(text.substr(at));
+      const auto found = tokenizer::first_code_point(text.substr(at));
       if (!found) {
-        character_tokenizer(text, piece->place);  // says what is wrong with it
+        tokenizer::character_tokenizer(text, piece->place);  // says what is wrong with it
         fail_internal("text that is not UTF-8 makes no tokenizer");
       }
-      if (!seen[found->value]) append_utf8(characters, found->value);
+      if (!seen[found->value]) tokenizer::append_utf8(characters, found->value);
       seen[found->value] = true;
       at += found->num_bytes;
     }
   }
-  return character_tokenizer(characters, inputs.front());
+  return tokenizer::character_tokenizer(characters, inputs.front());
 }
 
 }  // namespace fourfold::data

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/file_system.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace fourfold::data {
 
@@ -44,11 +44,11 @@ struct TokenizeResult {
 /// from this thread after every megabyte or so. Errors: UserError(bad_data) for a text, always the
 /// first one; UserError(storage); UserError(output_in_use).
 TokenizeResult tokenize(FileSystem& files, const TokenizeOptions& options,
-                        const Tokenizer& tokenizer,
+                        const tokenizer::Tokenizer& tokenizer,
                         const std::function<void(const TokenizeProgress&)>& tell);
 
 /// A tokenizer of all characters that occur in the texts.
-std::unique_ptr<Tokenizer> characters_of(const std::vector<std::string>& inputs,
-                                         const std::string& field);
+std::unique_ptr<tokenizer::Tokenizer> characters_of(const std::vector<std::string>& inputs,
+                                                    const std::string& field);
 
 }  // namespace fourfold::data

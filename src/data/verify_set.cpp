@@ -10,7 +10,7 @@
 #include "base/format.h"
 #include "data/megatron_set.h"
 #include "data/sidecar.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace fourfold::data {
 namespace {

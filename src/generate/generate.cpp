@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "data/utf8.h"
 #include "generate/prompt.h"
 #include "generate/sample_token.h"
 #include "generate/text_model.h"
+#include "tokenizer/utf8.h"
 
 namespace fourfold::generate {
 namespace {
@@ -34,8 +34,8 @@ std::vector<double> logits_behind(const std::vector<std::int32_t>& tokens, TextM
 
 }  // namespace
 
-Writing generate(const SampleSpec& spec, const data::Tokenizer& tokenizer, run::Executor& executor,
-                 const OnText& on_text, std::uint32_t sample, Cache cache,
+Writing generate(const SampleSpec& spec, const tokenizer::Tokenizer& tokenizer,
+                 run::Executor& executor, const OnText& on_text, std::uint32_t sample, Cache cache,
                  const std::function<bool()>& must_end) {
   std::vector<std::int32_t> tokens = tokenizer.encode(spec.prompt, "the prompt");
   if (tokens.empty()) tokens.push_back(tokenizer.begin_of_text().value_or(0));
@@ -44,7 +44,7 @@ Writing generate(const SampleSpec& spec, const data::Tokenizer& tokenizer, run::
   const auto vocab_size = static_cast<std::size_t>(tokenizer.vocab_size());
   const std::vector<std::int32_t> ends =
       spec.stops_at_end ? tokenizer.ends_of_text() : std::vector<std::int32_t>();
-  data::Utf8Stream stream;
+  tokenizer::Utf8Stream stream;
   Writing writing;
   const auto emit = [&](const std::string& piece) {
     if (piece.empty()) return;

@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "data/tokenizer.h"
 #include "generate/sample_spec.h"
 #include "run/executor.h"
+#include "tokenizer/tokenizer.h"
 
 namespace fourfold::generate {
 
@@ -45,8 +45,8 @@ struct Writing {
 /// vocabulary. Errors: UserError(bad_data) for a prompt outside the vocabulary,
 /// UserError(numeric_stop) for logits that are no numbers.
 /// `must_end` is asked before each token, on all ranks together.
-Writing generate(const SampleSpec& spec, const data::Tokenizer& tokenizer, run::Executor& executor,
-                 const OnText& on_text = {}, std::uint32_t sample = 0, Cache cache = Cache::keep,
-                 const std::function<bool()>& must_end = {});
+Writing generate(const SampleSpec& spec, const tokenizer::Tokenizer& tokenizer,
+                 run::Executor& executor, const OnText& on_text = {}, std::uint32_t sample = 0,
+                 Cache cache = Cache::keep, const std::function<bool()>& must_end = {});
 
 }  // namespace fourfold::generate

@@ -12,7 +12,8 @@ std::int64_t seen_of_prompt(std::int64_t tokens, std::int64_t positions) {
   return std::min(tokens, std::max<std::int64_t>(positions - 1, 1));
 }
 
-std::optional<std::string> cut_of_prompt(const SampleSpec& spec, const data::Tokenizer& tokenizer,
+std::optional<std::string> cut_of_prompt(const SampleSpec& spec,
+                                         const tokenizer::Tokenizer& tokenizer,
                                          std::int64_t positions, std::string_view name) {
   const auto tokens = static_cast<std::int64_t>(tokenizer.encode(spec.prompt, name).size());
   const std::int64_t capacity = spec.capacity > 0 ? spec.capacity : positions;

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "data/tokenizer.h"
 #include "generate/sample_spec.h"
+#include "tokenizer/tokenizer.h"
 
 namespace fourfold::generate {
 
@@ -16,7 +16,8 @@ std::int64_t seen_of_prompt(std::int64_t tokens, std::int64_t positions);
 
 /// A line for people if the model sees less than the whole prompt, which `name` names; else
 /// nothing. Errors: UserError(bad_data) for a prompt that has no ids.
-std::optional<std::string> cut_of_prompt(const SampleSpec& spec, const data::Tokenizer& tokenizer,
+std::optional<std::string> cut_of_prompt(const SampleSpec& spec,
+                                         const tokenizer::Tokenizer& tokenizer,
                                          std::int64_t positions, std::string_view name);
 
 }  // namespace fourfold::generate

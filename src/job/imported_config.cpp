@@ -18,7 +18,7 @@ constexpr std::int64_t most_tokens_of_sample = 2048;
 /// In the place of a text that only the user knows.
 constexpr const char* no_text_yet = "TEXT-TO-TRAIN-ON.txt";
 
-std::string data_yaml(const data::FoundTokenizer& found, const std::string& run_dir,
+std::string data_yaml(const tokenizer::FoundTokenizer& found, const std::string& run_dir,
                       std::int64_t length) {
   std::string text = format("data:\n  seq_length: {}\n", length);
   if (found.key.empty()) return text + "  format: synthetic\n";
@@ -33,7 +33,7 @@ std::string data_yaml(const data::FoundTokenizer& found, const std::string& run_
 
 }  // namespace
 
-std::string imported_yaml(const model::Spec& spec, const data::FoundTokenizer& found,
+std::string imported_yaml(const model::Spec& spec, const tokenizer::FoundTokenizer& found,
                           const std::string& run_dir) {
   const std::string name = std::filesystem::path(absolute_path(run_dir)).filename().string();
   return format("run:\n  name: {}\n  dir: {}\n", json_quoted(name), json_quoted(run_dir)) +

@@ -3,13 +3,13 @@
 
 #include <string>
 
-#include "data/tokenizer_files.h"
 #include "model/model_spec.h"
+#include "tokenizer/tokenizer_files.h"
 
 namespace fourfold::job {
 
 /// As YAML. `run_dir`: where the model and its tokenizer lie. The text to train on stays open.
-std::string imported_yaml(const model::Spec& spec, const data::FoundTokenizer& found,
+std::string imported_yaml(const model::Spec& spec, const tokenizer::FoundTokenizer& found,
                           const std::string& run_dir);
 
 }  // namespace fourfold::job

@@ -9,7 +9,7 @@
 #include "config/compare.h"
 #include "config/print.h"
 #include "config/resume_class.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace fourfold::job {
 namespace {
@@ -24,9 +24,10 @@ namespace {
 }
 
 /// The weights know tokens by their numbers, so another tokenizer never will do.
-void check_tokenizer(const checkpoint::Manifest& manifest, const data::Tokenizer& tokenizer) {
+void check_tokenizer(const checkpoint::Manifest& manifest, const tokenizer::Tokenizer& tokenizer) {
   if (manifest.tokenizer == tokenizer.to_text()) return;
-  const auto former = data::tokenizer_from_text(manifest.tokenizer, "the checkpoint's tokenizer");
+  const auto former =
+      tokenizer::tokenizer_from_text(manifest.tokenizer, "the checkpoint's tokenizer");
   throw UserError(ExitCode::bad_data,
                   format("the tokenizer has changed since step {}: {} then, {} now; bring the "
                          "former {}",

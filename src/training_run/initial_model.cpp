@@ -3,8 +3,8 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "checkpoint/load_model.h"
-#include "data/tokenizer.h"
 #include "rundir/trained_model.h"
+#include "tokenizer/tokenizer.h"
 
 namespace fourfold::training_run {
 
@@ -14,7 +14,8 @@ void check_initial_model(const job::Job& job, const data::Source& source) {
   const rundir::TrainedModel model = rundir::open_trained_model(from, std::nullopt);
   checkpoint::require_fit(*model.parameters, checkpoint::JobState(job.programs));
   if (source.tokenizer() == nullptr) return;
-  const auto tokenizer = data::tokenizer_from_text(model.text_tokenizer(), model.tokenizer_place);
+  const auto tokenizer =
+      tokenizer::tokenizer_from_text(model.text_tokenizer(), model.tokenizer_place);
   // Numbers mean what the data means by them.
   if (tokenizer->name() != "number" && source.tokenizer()->name() != "number" &&
       tokenizer->to_text() != source.tokenizer()->to_text())

@@ -16,7 +16,7 @@ bool is_set(const config::Config& config) {
   return origin != nullptr && origin->place != "default";
 }
 
-bool has_ids(const data::Tokenizer& tokenizer, const std::string& text) {
+bool has_ids(const tokenizer::Tokenizer& tokenizer, const std::string& text) {
   try {
     tokenizer.encode(text, "");
     return true;
@@ -31,7 +31,7 @@ SettledPrompt settle_prompt(const config::Config& config, const data::Source& so
   generate::SampleSpec sample = config.sample_spec();
   SettledPrompt settled{sample.prompt};
   if (sample.tokens == 0) return settled;
-  const data::Tokenizer& tokenizer = *source.tokenizer();
+  const tokenizer::Tokenizer& tokenizer = *source.tokenizer();
   if (!is_set(config) && !has_ids(tokenizer, sample.prompt)) {
     const std::string usual = json_quoted(sample.prompt);
     sample.prompt = source.beginning();

@@ -168,7 +168,7 @@ checkpoint::Manifest checkpoint_facts(const TrainingRun& run) {
   facts.version = format("Fourfold {} ({})", build.version, build.commit);
   facts.config = config::resolved_yaml(run.job.settled.config());
   facts.data = run.source.fingerprint();
-  if (const data::Tokenizer* tokenizer = run.source.tokenizer())
+  if (const tokenizer::Tokenizer* tokenizer = run.source.tokenizer())
     facts.tokenizer = tokenizer->to_text();
   for (const Mesh& mesh : run.job.plan.meshes)
     facts.grid += (facts.grid.empty() ? "" : " + ") + grid_words(mesh);

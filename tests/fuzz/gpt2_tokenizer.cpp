@@ -4,17 +4,17 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "data/byte_pair_vocabulary.h"
-#include "data/gpt2.h"
 #include "fuzz/target.h"
+#include "tokenizer/byte_pair_vocabulary.h"
+#include "tokenizer/gpt2.h"
 
 namespace {
 
-void use(const fourfold::data::Tokenizer& tokenizer, std::string_view bytes) {
+void use(const fourfold::tokenizer::Tokenizer& tokenizer, std::string_view bytes) {
   using fourfold::require;
   for (const std::string_view text : {std::string_view("Hello  world, it's 12\n\xE4\xBD"), bytes})
     require(tokenizer.decode(tokenizer.encode(text, "text")) == text, "every text comes back");
-  const auto again = fourfold::data::tokenizer_from_text(tokenizer.to_text(), "again");
+  const auto again = fourfold::tokenizer::tokenizer_from_text(tokenizer.to_text(), "again");
   require(again->fingerprint() == tokenizer.fingerprint(), "a tokenizer reads back from its text");
 }
 
@@ -26,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   const std::size_t end = std::min(all.find('\0'), size);
   try {
     const std::string_view merges = all.substr(std::min(end + 1, size));
-    use(*data::gpt2_tokenizer(data::read_byte_pair_vocabulary(
+    use(*tokenizer::gpt2_tokenizer(tokenizer::read_byte_pair_vocabulary(
             {all.substr(0, end), "vocab.json"}, {merges, "merges.txt"}, ExitCode::bad_data)),
         all);
   } catch (const UserError& error) {

@@ -9,9 +9,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "data/byte_letters.h"
-#include "data/tokenizer_json.h"
 #include "fuzz/target.h"
+#include "tokenizer/byte_letters.h"
+#include "tokenizer/tokenizer_json.h"
 
 namespace {
 
@@ -26,7 +26,7 @@ Json model(bool is_of_bytes) {
     constexpr const char* digits = "0123456789ABCDEF";
     const std::string name = std::string("<0x") + digits[byte / 16] + digits[byte % 16] + ">";
     vocabulary.set(
-        is_of_bytes ? data::to_byte_letters(std::string(1, static_cast<char>(byte))) : name,
+        is_of_bytes ? tokenizer::to_byte_letters(std::string(1, static_cast<char>(byte))) : name,
         next++);
   }
   const std::string space = is_of_bytes ? "\u0120" : "\u2581";
@@ -60,7 +60,7 @@ Json part(std::string_view& rest) {
   }
 }
 
-void use(const data::Tokenizer& tokenizer, std::string_view text, bool changes_text) {
+void use(const tokenizer::Tokenizer& tokenizer, std::string_view text, bool changes_text) {
   const auto encode = [&](std::string_view piece) { return tokenizer.encode(piece, "text"); };
   const Ids whole = encode(text), before = encode("");
   for (const std::int32_t id : whole)
@@ -109,7 +109,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
       file.find("pre_tokenizer")->dump().find("ByteLevel") != std::string::npos;
   file.set("model", model(is_of_bytes));
   try {
-    const auto read = data::read_tokenizer_json(file.dump(), "tokenizer.json");
+    const auto read = tokenizer::read_tokenizer_json(file.dump(), "tokenizer.json");
     require((read.tokenizer == nullptr) != read.reason.empty(), "there is a tokenizer or a reason");
     if (read.tokenizer) use(*read.tokenizer, rest, !keeps_text(file, is_of_bytes));
   } catch (const UserError& error) {

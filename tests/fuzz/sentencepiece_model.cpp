@@ -3,12 +3,12 @@
 #include <string>
 
 #include "base/error.h"
-#include "data/sentencepiece.h"
 #include "fuzz/target.h"
+#include "tokenizer/sentencepiece.h"
 
 namespace {
 
-void use(const fourfold::data::Tokenizer& tokenizer) {
+void use(const fourfold::tokenizer::Tokenizer& tokenizer) {
   using fourfold::require;
   for (const std::string text :
        {"", "  Hello  world, it's 12\n\u00E9\u4F60\U0001F600\t", "a\u2581 b\u00A0\u200B  ",
@@ -24,7 +24,7 @@ void use(const fourfold::data::Tokenizer& tokenizer) {
     const std::string piece = tokenizer.decode(std::span(&id, 1));
     require(piece.size() <= 4096, "a token is short");
   }
-  const auto again = fourfold::data::tokenizer_from_text(tokenizer.to_text(), "again");
+  const auto again = fourfold::tokenizer::tokenizer_from_text(tokenizer.to_text(), "again");
   require(again->fingerprint() == tokenizer.fingerprint(), "a tokenizer reads back from its text");
 }
 
@@ -34,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   using namespace fourfold;
   const std::string model(reinterpret_cast<const char*>(bytes), size);
   try {
-    use(*data::sentencepiece_tokenizer(model, "fuzz.model"));
+    use(*tokenizer::sentencepiece_tokenizer(model, "fuzz.model"));
   } catch (const UserError& error) {
     const std::string message = error.what();
     require(error.code() == ExitCode::bad_data, "a bad model ends with its own code");

@@ -4,14 +4,14 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "data/tokenizer_json.h"
 #include "fuzz/target.h"
+#include "tokenizer/tokenizer_json.h"
 
 namespace {
 
-void use(const fourfold::data::Tokenizer& tokenizer) {
+void use(const fourfold::tokenizer::Tokenizer& tokenizer) {
   using fourfold::require;
-  const auto again = fourfold::data::tokenizer_from_text(tokenizer.to_text(), "again");
+  const auto again = fourfold::tokenizer::tokenizer_from_text(tokenizer.to_text(), "again");
   require(again->fingerprint() == tokenizer.fingerprint(), "a tokenizer reads back from its text");
   try {
     for (const std::int32_t id : tokenizer.encode("Hello  world, it's 12\n", "text"))
@@ -19,9 +19,9 @@ void use(const fourfold::data::Tokenizer& tokenizer) {
   } catch (const fourfold::UserError&) {
     // A character that it does not have.
   }
-  const auto written = fourfold::data::write_tokenizer_json(tokenizer.to_text());
+  const auto written = fourfold::tokenizer::write_tokenizer_json(tokenizer.to_text());
   if (written.text.empty()) return;
-  const auto read = fourfold::data::read_tokenizer_json(written.text, "written");
+  const auto read = fourfold::tokenizer::read_tokenizer_json(written.text, "written");
   require(read.tokenizer != nullptr, "what is written is read");
 }
 
@@ -31,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   using namespace fourfold;
   const std::string_view all(reinterpret_cast<const char*>(bytes), size);
   try {
-    const auto read = data::read_tokenizer_json(all, "tokenizer.json");
+    const auto read = tokenizer::read_tokenizer_json(all, "tokenizer.json");
     require((read.tokenizer == nullptr) != read.reason.empty(), "there is a tokenizer or a reason");
     if (read.tokenizer) use(*read.tokenizer);
   } catch (const UserError& error) {

@@ -17,10 +17,10 @@ ENDS = "a command of its own: nobody waits for the signal, which ends the proces
 START = "before a run begins: its start ends the process at once, as nothing is to be saved (comm/stop_request.h)"
 # Each loop, as FILE: FUNCTION, and what a stop does to it.
 LOOPS = {
-    "src/data/compare_tokenizers.cpp: sample_difference": ENDS,
+    "src/tokenizer/compare_tokenizers.cpp: sample_difference": ENDS,
     "src/data/token_sets.cpp: encode_documents": f"{ENDS}, or {START}",
     "src/data/tokenize.cpp: work": ENDS,
-    "src/data/tokenizer_files.cpp: look_for": f"{ENDS}, or {START}",
+    "src/tokenizer/tokenizer_files.cpp: look_for": f"{ENDS}, or {START}",
     "src/generate/generate.cpp: generate": f"asked before each token while a run trains; `generate` is {ENDS}",
     "src/generate/pictures.cpp: make": ENDS,
     "src/job/config_source.cpp: load_config": f"{ENDS}, or {START}",

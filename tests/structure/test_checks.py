@@ -209,7 +209,7 @@ class Families(CheckTest):
             self.write(path, "return config.vgg.widths == VggSpec{}.widths;\n")
         self.write("src/plan/name.cpp", 'return tensor.find(".gpt.") != tensor.npos || run == "gpt-tiny";\n')
         self.write("src/interop/gpt2.h", "void write(const model::GptSpec& spec);\n")
-        self.write("src/job/other.cpp", "// as a GptSpec has it\nauto a = data::TokenizerKind::gpt2, b = config.family();\n")
+        self.write("src/job/other.cpp", "// as a GptSpec has it\nauto a = tokenizer::TokenizerKind::gpt2, b = config.family();\n")
         self.assertEqual(list(check_families.findings(self.root)), [])
 
     def test_a_question_for_the_family_elsewhere(self):

@@ -8,10 +8,10 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "data/byte_letters.h"
 #include "support/command.h"
 #include "support/compare.h"
 #include "support/small_run.h"
+#include "tokenizer/byte_letters.h"
 
 namespace fourfold::documents_test {
 namespace {
@@ -184,7 +184,7 @@ TEST_F(DocumentsInData, are_asked_for_where_there_are_none_in_one_line) {
 void write_bytes_and_end(const std::string& folder) {
   Json vocabulary = Json::object();
   for (int byte = 0; byte < 256; ++byte)
-    vocabulary.set(data::to_byte_letters(std::string(1, static_cast<char>(byte))), byte);
+    vocabulary.set(tokenizer::to_byte_letters(std::string(1, static_cast<char>(byte))), byte);
   vocabulary.set("<|endoftext|>", 256);
   std::filesystem::create_directories(folder);
   write_file_atomic(folder + "/vocab.json", vocabulary.dump());

@@ -15,9 +15,9 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
-#include "data/byte_letters.h"
 #include "data/png.h"
 #include "support/picture_runs.h"
+#include "tokenizer/byte_letters.h"
 
 namespace fourfold {
 namespace {
@@ -249,7 +249,7 @@ TEST_F(TextFigures, a_text_ends_with_the_token_that_any_file_of_an_imported_mode
   };
   Json vocabulary = Json::object();
   for (int byte = 0; byte < 256; ++byte)
-    vocabulary.set(data::to_byte_letters(std::string(1, static_cast<char>(byte))), byte);
+    vocabulary.set(tokenizer::to_byte_letters(std::string(1, static_cast<char>(byte))), byte);
   vocabulary.set("Th", 256).set("The", 257).set("<|endoftext|>", 258);
   write_file_atomic(path("vocab.json"), vocabulary.dump());
   write_file_atomic(path("merges.txt"), "#version: 0.2\nT h\nTh e\n");

@@ -8,8 +8,8 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "data/byte_letters.h"
 #include "support/command.h"
+#include "tokenizer/byte_letters.h"
 
 namespace fourfold {
 
@@ -48,7 +48,7 @@ class Interop : public FolderTest {
 inline void write_byte_pairs(const std::string& folder) {
   std::vector<std::string> tokens;
   for (int byte = 0; byte < 256; ++byte)
-    tokens.push_back(data::to_byte_letters(std::string(1, static_cast<char>(byte))));
+    tokens.push_back(tokenizer::to_byte_letters(std::string(1, static_cast<char>(byte))));
   tokens.insert(tokens.end(), {"Th", "The", "<|endoftext|>"});
   Json vocabulary = Json::object();
   for (std::size_t id = 0; id < tokens.size(); ++id) vocabulary.set(tokens[id], id);

@@ -93,7 +93,7 @@ TEST_F(Interop, a_tokenizer_goes_with_its_model_and_trains_it_further) {
 
 TEST_F(Interop, a_tokenizer_comes_and_goes_as_tokenizer_json_alone) {
   write_byte_pairs(path("bpe"));
-  const std::string files = "tests/unit/data/tokenizers/";
+  const std::string files = "tests/unit/tokenizer/tokenizers/";
   for (const char* kind : {"qwen", "llama2"}) {
     std::filesystem::create_directories(path(kind));
     write_file_atomic(path(format("{}/tokenizer.json", kind)),
@@ -137,7 +137,7 @@ TEST_F(Interop, a_tokenizer_that_cannot_come_or_go_is_said_with_its_reason) {
   ASSERT_EQ(
       train("run",
             "--set train.steps=2 --set model.vocab_size=0 --set data.tokenizer=sentencepiece --set "
-            "data.tokenizer_path=tests/unit/data/tokenizers/word.model")
+            "data.tokenizer_path=tests/unit/tokenizer/tokenizers/word.model")
           .code,
       0);
   const std::string gone = must(format("export {} -o {}", path("run"), path("hf")));

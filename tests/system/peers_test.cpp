@@ -188,7 +188,7 @@ TEST_F(Peers, tokenizers_of_the_hub_have_the_ids_of_the_library_on_ten_thousand_
     EXPECT_EQ(result.code, 0) << result.text;
     return result.text;
   };
-  must_run(format("{} tests/unit/data/tokenizers/hub/make_hub.py {} 3000 README.md", python,
+  must_run(format("{} tests/unit/tokenizer/tokenizers/hub/make_hub.py {} 3000 README.md", python,
                   path("hub")));
   for (const char* kind :
        {"gpt2", "smollm", "llama3", "qwen", "gpt4o", "llama2", "mistral", "metaspace", "gemma"}) {
@@ -202,7 +202,7 @@ TEST_F(Peers, tokenizers_of_the_hub_have_the_ids_of_the_library_on_ten_thousand_
 
 TEST_F(Peers, transformers_gives_ten_thousand_odd_texts_the_same_ids_and_its_tokenizers_come_back) {
   write_byte_pairs(path("bpe"));
-  const std::string files = "tests/unit/data/tokenizers/",
+  const std::string files = "tests/unit/tokenizer/tokenizers/",
                     compare = std::string(std::getenv("FOURFOLD_PEERS")) +
                               " tests/system/compare_tokenizers.py";
   const auto must_compare = [&](const std::string& arguments) {

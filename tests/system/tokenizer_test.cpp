@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 class Tokenizers : public FolderTest {
  protected:
   static std::string tokenizer_file(const std::string& name) {
-    return "tests/unit/data/tokenizers/" + name;
+    return "tests/unit/tokenizer/tokenizers/" + name;
   }
   void write_text() const {
     std::string text;
@@ -117,7 +117,7 @@ void make_bad_files(const std::string& folder) {
   const auto write = [&](const std::string& name, const std::string& text) {
     std::ofstream(file(name), std::ios::binary) << text;
   };
-  const std::string sources = FOURFOLD_SOURCE_DIR "/tests/unit/data/tokenizers/";
+  const std::string sources = FOURFOLD_SOURCE_DIR "/tests/unit/tokenizer/tokenizers/";
   const std::string model = read_file(sources + "lossless.model");
   const std::string vocabulary = read_file(sources + "vocab.json");
   const std::string merges = read_file(sources + "merges.txt");
@@ -213,8 +213,9 @@ TEST_F(TokenizerPeers, sentencepiece_and_transformers_give_a_large_text_the_same
   const CommandResult learnt = run_fourfold(
       format("data train-tokenizer {} -o {} --vocab-size 8000", text_, path("t.model")));
   ASSERT_EQ(learnt.code, 0) << learnt.text;
-  for (const auto& [kind, file] : {std::pair{"sentencepiece", path("t.model")},
-                                   std::pair{"gpt2", std::string("tests/unit/data/tokenizers")}}) {
+  for (const auto& [kind, file] :
+       {std::pair{"sentencepiece", path("t.model")},
+        std::pair{"gpt2", std::string("tests/unit/tokenizer/tokenizers")}}) {
     const CommandResult made =
         run_fourfold(format("data tokenize {} -o {} --tokenizer {} --tokenizer-path {}", text_,
                             path(kind), kind, file));

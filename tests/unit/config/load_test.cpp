@@ -197,7 +197,7 @@ TEST(Load, every_kind_of_value_is_stored) {
       "optimizer: {betas: [0.8, 0.9]}\nmemory: {activation_checkpointing: every 2}\n"
       "precision: {compute: fp64}\nkernels: reference\nrun: {threads: 3}\nsample: {prompt: 42}\n");
   EXPECT_EQ(config.data.path, "a b.txt");
-  EXPECT_EQ(config.data.tokenizer, data::TokenizerKind::byte);
+  EXPECT_EQ(config.data.tokenizer, tokenizer::TokenizerKind::byte);
   EXPECT_FALSE(config.gpt.bias);
   EXPECT_FALSE(config.gpt.tied_head);
   EXPECT_EQ(std::get<op::AdamW>(config.optimizer.settings), (op::AdamW{0.8, 0.9}));

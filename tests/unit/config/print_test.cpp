@@ -216,8 +216,8 @@ class Randomizer {
       data.blend.clear();
     else if (!data.blend.empty())
       data.path.clear();
-    if (data.tokenizer == data::TokenizerKind::character ||
-        data.tokenizer == data::TokenizerKind::byte)
+    if (data.tokenizer == tokenizer::TokenizerKind::character ||
+        data.tokenizer == tokenizer::TokenizerKind::byte)
       data.tokenizer_path.clear();
     if (data.format != data::Format::synthetic) return;
     data.mask_documents = data.restart_positions = false;

@@ -23,7 +23,7 @@ class CompareSets : public DataFolderTest {
     DataSpec spec;
     spec.path = path(train);
     spec.validation = path(validation);
-    spec.tokenizer = TokenizerKind::byte;
+    spec.tokenizer = tokenizer::TokenizerKind::byte;
     spec.seq_length = 4;
     spec.samples_per_step = 2;
     return TokenSource(spec).warnings();

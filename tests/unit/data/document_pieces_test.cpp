@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "data/gpt2_chunks.h"
 #include "data/megatron_set.h"
 #include "data/tokenize.h"
+#include "tokenizer/gpt2_chunks.h"
 #include "unit/data/expect_error.h"
 #include "unit/data/token_files.h"
-#include "unit/data/tokenizer_files.h"
+#include "unit/tokenizer/tokenizer_files.h"
 
 namespace fourfold::data {
 namespace {
@@ -26,20 +26,20 @@ const std::vector<std::string> parts = {
 
 struct Named {
   std::string name;
-  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<tokenizer::Tokenizer> tokenizer;
   bool has_cuts = true;  // in texts of those parts
 };
 std::vector<Named> all_tokenizers() {
   std::vector<Named> list;
   for (const char* name : {"lossless", "prefix", "collapsing", "unigram", "rules"})
-    list.push_back({name, load_sentencepiece(name)});
+    list.push_back({name, tokenizer::load_sentencepiece(name)});
   for (const char* name : {"suffix", "word"})
-    list.push_back({name, load_sentencepiece(name), false});
-  list.push_back({"gpt2", load_small_gpt2()});
-  list.push_back({"byte", byte_tokenizer()});
+    list.push_back({name, tokenizer::load_sentencepiece(name), false});
+  list.push_back({"gpt2", tokenizer::load_small_gpt2()});
+  list.push_back({"byte", tokenizer::byte_tokenizer()});
   std::string all;
   for (const std::string& part : parts) all += part;
-  list.push_back({"char", character_tokenizer(all, "x")});
+  list.push_back({"char", tokenizer::character_tokenizer(all, "x")});
   return list;
 }
 
@@ -50,7 +50,7 @@ std::string random_text(std::mt19937& random, std::size_t bytes) {
 }
 
 /// Encoded in pieces, each cut where the tokenizer says once it has seen `seen` bytes of it.
-Ids encode_in_pieces(const Tokenizer& tokenizer, std::string_view text, std::size_t seen,
+Ids encode_in_pieces(const tokenizer::Tokenizer& tokenizer, std::string_view text, std::size_t seen,
                      int& num_cuts) {
   Ids ids;
   for (bool is_first = true;; is_first = false) {
@@ -83,7 +83,7 @@ TEST(DocumentPieces, have_the_ids_of_the_whole_wherever_the_text_is_cut) {
 }
 
 TEST(DocumentPieces, of_a_unigram_model_are_its_blocks) {
-  const auto tokenizer = load_sentencepiece("unigram");
+  const auto tokenizer = tokenizer::load_sentencepiece("unigram");
   std::mt19937 random(12);
   const std::string text = random_text(random, 200'000);
   int num_cuts = 0;
@@ -94,21 +94,21 @@ TEST(DocumentPieces, of_a_unigram_model_are_its_blocks) {
 TEST(Gpt2Chunks, a_cut_never_lies_where_what_follows_decides) {
   for (const char* text :
        {"", "a", "a '", "'s", "x'", "x're", " ", "\n", "\n\n", "   a", "!'l", "''"})
-    EXPECT_EQ(last_gpt2_cut(text), std::string(text) == "a '"    ? 1U
-                                   : std::string(text) == "x'"   ? 1U
-                                   : std::string(text) == "x're" ? 1U
-                                                                 : 0U)
+    EXPECT_EQ(tokenizer::last_gpt2_cut(text), std::string(text) == "a '"    ? 1U
+                                              : std::string(text) == "x'"   ? 1U
+                                              : std::string(text) == "x're" ? 1U
+                                                                            : 0U)
         << text;
-  EXPECT_EQ(last_gpt2_cut("one two"), 3U);
-  EXPECT_EQ(last_gpt2_cut("one two  "), 7U);
-  EXPECT_EQ(last_gpt2_cut("a1b"), 2U);
-  EXPECT_EQ(last_gpt2_cut("\u4F60 \xE4\xBD"), 3U) << "the last character is not whole";
-  EXPECT_EQ(last_gpt2_cut("ab\xFF"), 0U) << "what is no text is not looked at";
+  EXPECT_EQ(tokenizer::last_gpt2_cut("one two"), 3U);
+  EXPECT_EQ(tokenizer::last_gpt2_cut("one two  "), 7U);
+  EXPECT_EQ(tokenizer::last_gpt2_cut("a1b"), 2U);
+  EXPECT_EQ(tokenizer::last_gpt2_cut("\u4F60 \xE4\xBD"), 3U) << "the last character is not whole";
+  EXPECT_EQ(tokenizer::last_gpt2_cut("ab\xFF"), 0U) << "what is no text is not looked at";
 }
 
 class LongDocument : public DataFolderTest {
  protected:
-  Ids tokenized(const Tokenizer& tokenizer) {
+  Ids tokenized(const tokenizer::Tokenizer& tokenizer) {
     TokenizeOptions options;
     options.inputs = {path("long.txt")};
     options.prefix = path("set");
@@ -131,17 +131,17 @@ TEST_F(LongDocument, of_more_than_a_megabyte_has_the_ids_of_the_whole) {
   while (text.size() < 1'200'000) text += random_text(random, 60) + "\n   ";
   write_bytes(path("long.txt"), text);
   for (const char* name : {"prefix", "unigram"}) {
-    const auto tokenizer = load_sentencepiece(name);
+    const auto tokenizer = tokenizer::load_sentencepiece(name);
     EXPECT_TRUE(tokenized(*tokenizer) == tokenizer->encode(text, "x")) << name;
   }
-  const auto tokenizer = load_small_gpt2();
+  const auto tokenizer = tokenizer::load_small_gpt2();
   EXPECT_TRUE(tokenized(*tokenizer) == tokenizer->encode(text, "x")) << "gpt2";
 }
 
 TEST_F(LongDocument, without_a_place_to_cut_is_read_on) {
   const std::string text(3'000'000, 'l');
   write_bytes(path("long.txt"), text);
-  const auto tokenizer = load_small_gpt2();
+  const auto tokenizer = tokenizer::load_small_gpt2();
   EXPECT_TRUE(tokenized(*tokenizer) == tokenizer->encode(text, "x"));
 }
 

@@ -279,7 +279,7 @@ TEST_F(TokenDataset, a_vocabulary_must_be_known_and_parts_of_a_blend_must_share_
   spec.vocab_size = 0;
   expect_words(user_error(ExitCode::bad_config, [&] { TokenSource{spec}; }),
                {path("a"), "data.tokenizer", "model.vocab_size"});
-  spec.tokenizer = TokenizerKind::byte;
+  spec.tokenizer = tokenizer::TokenizerKind::byte;
   EXPECT_EQ(TokenSource(spec).vocab_size(), 256);
   const std::string sidecar =
       R"({"format": 1, "dtype": "u16", "documents": 2, "tokens": 1000, "vocab_size": 2,

@@ -41,7 +41,7 @@ class TextFile {
 DataSpec text_spec(const std::string& path, std::int64_t seq_length, double split) {
   DataSpec spec;
   spec.path = path;
-  spec.tokenizer = TokenizerKind::byte;
+  spec.tokenizer = tokenizer::TokenizerKind::byte;
   spec.seq_length = seq_length;
   spec.split = split;
   spec.seed = 42;
@@ -132,7 +132,7 @@ TEST(TokenSource, names_that_a_folder_has_beside_its_texts_are_told) {
   write_file_atomic(folder.file(".x"), "hidden");
   DataSpec spec;
   spec.path = folder.path();
-  spec.tokenizer = TokenizerKind::byte;
+  spec.tokenizer = tokenizer::TokenizerKind::byte;
   spec.seq_length = 2;
   spec.samples_per_step = 1;
   const std::vector<std::string> told = TokenSource(spec).warnings();
@@ -144,7 +144,7 @@ TEST(TokenSource, names_that_a_folder_has_beside_its_texts_are_told) {
 TEST(TokenSource, the_split_counts_characters_not_bytes) {
   const TextFile file("\u20AC\u20AC\u20AC\u20AC\u20ACaaaaa");
   DataSpec spec = text_spec(file.path(), 2, 0.5);
-  spec.tokenizer = TokenizerKind::character;
+  spec.tokenizer = tokenizer::TokenizerKind::character;
   const TokenSource data(spec);
   EXPECT_EQ(data.vocab_size(), 2);
   EXPECT_EQ(data.num_train(), 5);
@@ -280,7 +280,7 @@ TEST(TokenSource, the_shortest_text_is_accepted_and_one_token_less_is_an_error_i
 
 TEST(TokenSource, an_empty_text_is_an_error_for_each_tokenizer) {
   const TextFile file("");
-  for (const auto kind : {TokenizerKind::character, TokenizerKind::byte}) {
+  for (const auto kind : {tokenizer::TokenizerKind::character, tokenizer::TokenizerKind::byte}) {
     DataSpec spec = text_spec(file.path(), 4, 0.5);
     spec.tokenizer = kind;
     expect_words(user_error(ExitCode::bad_data, [&] { TokenSource{spec}; }), {file.path()});
@@ -350,7 +350,7 @@ TEST(TokenSource, the_alphabet_is_that_of_both_texts_and_each_is_named_in_its_er
   const TextFile train("abcabcabcabc"), validation("abcdabcd"), empty(""), odd("ab\xff"),
       small("ab");
   DataSpec spec = text_spec(train.path(), 4, 0.5);
-  spec.tokenizer = TokenizerKind::character;
+  spec.tokenizer = tokenizer::TokenizerKind::character;
   spec.validation = validation.path();
   EXPECT_EQ(TokenSource(spec).vocab_size(), 4);
   for (const TextFile* bad : {&empty, &odd, &small}) {

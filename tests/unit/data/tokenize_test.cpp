@@ -21,7 +21,7 @@ using test::Killed;
 using test::SimulatedDisk;
 
 /// Bytes, and a token that ends documents.
-class BytesAndEnd final : public Tokenizer {
+class BytesAndEnd final : public tokenizer::Tokenizer {
  public:
   std::string_view name() const override { return "test"; }
   std::int64_t vocab_size() const override { return 257; }
@@ -36,7 +36,7 @@ class BytesAndEnd final : public Tokenizer {
   std::string to_text() const override { return "{\"tokenizer\":\"test\"}"; }
 
  private:
-  std::unique_ptr<Tokenizer> bytes_ = byte_tokenizer();
+  std::unique_ptr<tokenizer::Tokenizer> bytes_ = tokenizer::byte_tokenizer();
 };
 
 class TokenizeTest : public DataFolderTest {
@@ -58,7 +58,7 @@ class TokenizeTest : public DataFolderTest {
     return options;
   }
   static TokenizeResult run(FileSystem& files, const TokenizeOptions& options,
-                            const Tokenizer& tokenizer) {
+                            const tokenizer::Tokenizer& tokenizer) {
     return tokenize(files, options, tokenizer, [](const TokenizeProgress&) {});
   }
 };
@@ -95,7 +95,7 @@ TEST_F(TokenizeTest, the_index_is_that_of_megatrons_writer) {
   TokenizeOptions options;
   options.inputs = {path("a.jsonl")};
   options.prefix = path("set");
-  run(real_files(), options, *byte_tokenizer());
+  run(real_files(), options, *tokenizer::byte_tokenizer());
   EXPECT_EQ(read_bytes(path("set.idx")), megatron_index_bytes({{1, 2, 3}, {4, 5}}));
   EXPECT_EQ(read_bytes(path("set.bin")), std::string("a\0b\0c\0d\0e\0", 10));
   EXPECT_EQ(verify_set(path("set")).largest_id, 'e');
@@ -104,7 +104,8 @@ TEST_F(TokenizeTest, the_index_is_that_of_megatrons_writer) {
   spec.path = path("set");
   spec.seq_length = 1;
   spec.split = 0.6;
-  EXPECT_EQ(TokenSource(spec).tokenizer()->fingerprint(), byte_tokenizer()->fingerprint());
+  EXPECT_EQ(TokenSource(spec).tokenizer()->fingerprint(),
+            tokenizer::byte_tokenizer()->fingerprint());
 }
 
 TEST_F(TokenizeTest, a_sidecar_that_holds_no_tokenizer_is_bad_data) {
@@ -113,7 +114,7 @@ TEST_F(TokenizeTest, a_sidecar_that_holds_no_tokenizer_is_bad_data) {
   options.inputs = {path("a.txt")};
   options.prefix = path("set");
   options.append_eod = false;
-  run(real_files(), options, *byte_tokenizer());
+  run(real_files(), options, *tokenizer::byte_tokenizer());
   const std::string text = read_bytes(path("set.json"));
   const std::size_t at = text.find("\"tokenizer\": {");
   ASSERT_NE(at, text.npos);
@@ -137,7 +138,7 @@ TEST_F(TokenizeTest, a_large_vocabulary_takes_four_bytes_a_token) {
   for (const auto& [vocab, dtype] : {std::pair(65'499, "u16"), {65'500, "i32"}}) {
     options.prefix = path(dtype);
     write_bytes(path("a.txt"), "0 65498");
-    EXPECT_EQ(run(real_files(), options, *number_tokenizer(vocab)).dtype, dtype);
+    EXPECT_EQ(run(real_files(), options, *tokenizer::number_tokenizer(vocab)).dtype, dtype);
     std::vector<std::int32_t> ids(2);
     EXPECT_FALSE(MegatronSet(path(dtype)).read(0, vocab, ids).has_value());
     EXPECT_EQ(ids, (std::vector<std::int32_t>{0, 65498}));
@@ -284,9 +285,9 @@ TEST_F(TokenizeTest, a_folder_that_is_not_ours_is_left_alone) {
   TokenizeOptions options = make_inputs();
   std::filesystem::create_directories(path("set.partial"));
   write_bytes(path("set.partial/letter"), "dear");
-  expect_words(
-      user_error(ExitCode::output_in_use, [&] { run(real_files(), options, *byte_tokenizer()); }),
-      {"set.partial/letter"});
+  expect_words(user_error(ExitCode::output_in_use,
+                          [&] { run(real_files(), options, *tokenizer::byte_tokenizer()); }),
+               {"set.partial/letter"});
   EXPECT_EQ(read_bytes(path("set.partial/letter")), "dear");
 }
 
@@ -300,9 +301,9 @@ TEST_F(TokenizeTest, a_fault_in_a_text_is_the_first_one_whatever_the_threads_and
   options.prefix = path("set");
   for (const int jobs : {1, 4}) {
     options.jobs = jobs;
-    expect_words(
-        user_error(ExitCode::bad_data, [&] { run(real_files(), options, *byte_tokenizer()); }),
-        {"a.jsonl:90000"});
+    expect_words(user_error(ExitCode::bad_data,
+                            [&] { run(real_files(), options, *tokenizer::byte_tokenizer()); }),
+                 {"a.jsonl:90000"});
     EXPECT_FALSE(std::filesystem::exists(path("set.partial")));
   }
 }
@@ -313,7 +314,7 @@ TEST_F(TokenizeTest, every_flipped_bit_of_a_set_is_found_by_the_whole_check) {
   options.inputs = {path("a.jsonl")};
   options.prefix = path("set");
   options.append_eod = false;
-  run(real_files(), options, *byte_tokenizer());
+  run(real_files(), options, *tokenizer::byte_tokenizer());
   EXPECT_NO_THROW(verify_set(path("set")));
   for (const std::string ending : {".bin", ".idx"}) {
     const std::string bytes = read_bytes(path("set") + ending);

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "data/byte_pair_vocabulary.h"
-#include "data/gpt2.h"
-#include "data/utf8.h"
+#include "tokenizer/byte_pair_vocabulary.h"
+#include "tokenizer/gpt2.h"
+#include "tokenizer/utf8.h"
 #include "unit/data/expect_error.h"
 #include "unit/generate/fake_model.h"
 
@@ -51,7 +51,7 @@ SampleSpec greedy(const std::string& prompt, std::int64_t tokens) {
 
 TEST(Generate,
      each_token_follows_from_the_documented_context_for_all_capacities_and_prompt_lengths) {
-  const auto tokenizer = data::number_tokenizer(97);
+  const auto tokenizer = tokenizer::number_tokenizer(97);
   for (std::int64_t capacity = 1; capacity <= 9; ++capacity) {
     for (std::size_t num_prompt = 1; num_prompt <= 12; ++num_prompt) {
       Setting setting(capacity, 97, 97);
@@ -67,7 +67,7 @@ TEST(Generate,
 }
 
 TEST(Generate, a_full_context_is_prefilled_with_its_last_three_quarters) {
-  const auto tokenizer = data::number_tokenizer(10);
+  const auto tokenizer = tokenizer::number_tokenizer(10);
   Setting setting(8, 10, 10);
   generate(greedy("1 2 3 4 5 6", 8), *tokenizer, setting.executor);
   const std::vector<FakeModel::Call> expected = {
@@ -80,12 +80,12 @@ TEST(Generate, a_full_context_is_prefilled_with_its_last_three_quarters) {
 
 TEST(Generate, no_tokens_asked_for_runs_nothing) {
   Setting setting(8, 10, 10);
-  EXPECT_EQ(generate(greedy("1", 0), *data::number_tokenizer(10), setting.executor).text, "");
+  EXPECT_EQ(generate(greedy("1", 0), *tokenizer::number_tokenizer(10), setting.executor).text, "");
   EXPECT_TRUE(setting.backend.calls.empty());
 }
 
 TEST(Generate, a_stop_before_the_fourth_token_leaves_three) {
-  const auto tokenizer = data::number_tokenizer(10);
+  const auto tokenizer = tokenizer::number_tokenizer(10);
   Setting setting(8, 10, 10), whole(8, 10, 10);
   int asked = 0;
   const Writing cut = generate(greedy("1", 9), *tokenizer, setting.executor, {}, 0, Cache::keep,
@@ -101,26 +101,26 @@ TEST(Generate, a_stop_before_the_fourth_token_leaves_three) {
 
 TEST(Generate, a_prompt_without_tokens_starts_from_token_zero) {
   Setting setting(8, 10, 10), other(8, 10, 10);
-  const auto tokenizer = data::number_tokenizer(10);
+  const auto tokenizer = tokenizer::number_tokenizer(10);
   EXPECT_EQ(generate(greedy("\n", 5), *tokenizer, setting.executor).text,
             generate(greedy("0", 5), *tokenizer, other.executor).text);
 }
 
 TEST(Generate, a_prompt_without_tokens_starts_from_the_token_by_which_texts_begin) {
-  data::BytePairVocabulary vocabulary;
+  tokenizer::BytePairVocabulary vocabulary;
   for (std::int32_t byte = 0; byte < 256; ++byte) {
     vocabulary.tokens.emplace_back(1, static_cast<char>(byte));
     vocabulary.ids_of_bytes[static_cast<std::size_t>(byte)] = byte;
   }
   vocabulary.tokens.insert(vocabulary.tokens.end(), {"<end>", "<begin>"});
   vocabulary.end_of_document = 256;
-  const auto without = data::gpt2_tokenizer(vocabulary);
+  const auto without = tokenizer::gpt2_tokenizer(vocabulary);
   vocabulary.begin_of_text = 257;
-  const auto with = data::gpt2_tokenizer(vocabulary);
+  const auto with = tokenizer::gpt2_tokenizer(vocabulary);
   for (const auto& [tokenizer, first] : {std::pair(without.get(), 256), {with.get(), 257}}) {
     Setting setting(8, 258, 258);
     std::string expected;
-    data::Utf8Stream stream;
+    tokenizer::Utf8Stream stream;
     for (const std::int32_t id : expected_tokens({first}, 8, 5, 258))
       expected += stream.push(tokenizer->decode(std::span(&id, 1)));
     expected += stream.finish();
@@ -132,17 +132,17 @@ TEST(Generate, a_prompt_without_tokens_starts_from_the_token_by_which_texts_begi
 
 TEST(Generate, tokens_that_pad_the_vocabulary_never_come) {
   Setting setting(8, 10, 16);
-  EXPECT_NO_THROW(generate(greedy("1", 20), *data::number_tokenizer(10), setting.executor));
+  EXPECT_NO_THROW(generate(greedy("1", 20), *tokenizer::number_tokenizer(10), setting.executor));
 }
 
 TEST(Generate, a_model_with_fewer_logits_than_the_vocabulary_is_a_bug) {
   Setting setting(8, 10, 10);
-  EXPECT_THROW(generate(greedy("1", 1), *data::number_tokenizer(11), setting.executor),
+  EXPECT_THROW(generate(greedy("1", 1), *tokenizer::number_tokenizer(11), setting.executor),
                InternalError);
 }
 
 TEST(Generate, the_same_spec_gives_the_same_text_and_another_seed_another) {
-  const auto tokenizer = data::number_tokenizer(50);
+  const auto tokenizer = tokenizer::number_tokenizer(50);
   SampleSpec spec = greedy("1", 60);
   spec.temperature = 20;  // flat enough that chance decides
   const auto run = [&] {
@@ -160,14 +160,14 @@ TEST(Generate, the_same_spec_gives_the_same_text_and_another_seed_another) {
 }
 
 TEST(Generate, pieces_of_text_are_whole_characters_and_together_the_result) {
-  const auto tokenizer = data::byte_tokenizer();
+  const auto tokenizer = tokenizer::byte_tokenizer();
   Setting setting(16, 256, 256);
   std::string pieces;
   const Writing writing =
       generate(greedy("abc", 500), *tokenizer, setting.executor, [&](std::string_view piece) {
         EXPECT_FALSE(piece.empty());
         for (std::string_view rest = piece; !rest.empty();) {
-          const auto character = data::first_code_point(rest);
+          const auto character = tokenizer::first_code_point(rest);
           ASSERT_TRUE(character);
           rest.remove_prefix(character->num_bytes);
         }
@@ -180,7 +180,7 @@ TEST(Generate, pieces_of_text_are_whole_characters_and_together_the_result) {
 }
 
 /// Numbers, of which 3 ends documents.
-class NumbersAndEnd final : public data::Tokenizer {
+class NumbersAndEnd final : public tokenizer::Tokenizer {
  public:
   std::string_view name() const override { return "test"; }
   std::int64_t vocab_size() const override { return numbers_->vocab_size(); }
@@ -195,7 +195,7 @@ class NumbersAndEnd final : public data::Tokenizer {
   std::string to_text() const override { return numbers_->to_text(); }
 
  private:
-  std::unique_ptr<data::Tokenizer> numbers_ = data::number_tokenizer(10);
+  std::unique_ptr<tokenizer::Tokenizer> numbers_ = tokenizer::number_tokenizer(10);
 };
 
 TEST(Generate, the_end_of_a_document_ends_the_text_unless_it_is_to_go_on) {
@@ -224,7 +224,7 @@ TEST(Generate, the_end_of_a_document_ends_the_text_unless_it_is_to_go_on) {
 
 TEST(Generate, a_prompt_outside_the_vocabulary_is_an_error_that_names_the_prompt) {
   Setting setting(8, 3, 3);
-  const auto tokenizer = data::character_tokenizer("abc", "x");
+  const auto tokenizer = tokenizer::character_tokenizer("abc", "x");
   const auto message = user_error(
       ExitCode::bad_data, [&] { generate(greedy("abd", 5), *tokenizer, setting.executor); });
   expect_words(message, {"the prompt", "\"d\"", "byte 2"});
