@@ -4,7 +4,7 @@ execute_process(COMMAND git -C ${SOURCE} describe --always --dirty --abbrev=12 -
 if(failed)
   set(commit unknown)
 endif()
-set(text "#include \"job/build_info.h\"\nconst char* const fourfold::job::build_commit = \"${commit}\";\n")
+set(text "#include \"measure/build_info.h\"\nconst char* const fourfold::measure::build_commit = \"${commit}\";\n")
 set(before "")
 if(EXISTS ${OUTPUT})
   file(READ ${OUTPUT} before)

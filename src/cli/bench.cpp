@@ -13,12 +13,12 @@
 #include "cli/bench_reshard.h"
 #include "cli/bench_step.h"
 #include "cli/commands.h"
-#include "job/cuda_parts.h"
 #include "job/job.h"
-#include "job/kernel_table.h"
 #include "kernels/cpu/target.h"
 #include "measure/ceilings.h"
+#include "measure/cuda_parts.h"
 #include "measure/kernel_bench.h"
+#include "measure/kernel_table.h"
 #include "measure/product_table.h"
 #include "measure/step_calls.h"
 #include "screen/print.h"
@@ -117,7 +117,7 @@ measure::Ceilings measure_ceilings(DType dtype, int threads, double seconds_each
 }
 
 void bench_kernels(const BenchArguments& arguments) {
-  machine::KernelTable table{job::kernel_cpu(), {}};
+  machine::KernelTable table{measure::kernel_cpu(), {}};
   for (const job::ConfigSource& source : sources(arguments, cpu_layers)) {
     const job::Job job = bench_job(source, arguments, "cpu");
     const DType dtype = job.settled.config().plan.compute;
@@ -143,7 +143,7 @@ void bench_kernels(const BenchArguments& arguments) {
 
 void bench_copy(const BenchArguments& arguments) {
   const int most = job::resolve_threads(arguments.threads);
-  screen::print("%s\n\n%7s %12s %12s %16s %16s %16s\n", job::kernel_cpu().c_str(), "threads",
+  screen::print("%s\n\n%7s %12s %12s %16s %16s %16s\n", measure::kernel_cpu().c_str(), "threads",
                 "copy GB/s", "triad GB/s", "fp32 GFLOP/s", "fp64 GFLOP/s", "bf16 GFLOP/s");
   for (int threads = 1;; threads = std::min(2 * threads, most)) {
     const double seconds = 3 * arguments.seconds;
@@ -180,7 +180,7 @@ void print_line(const std::string& line) {
 
 void bench_device_step(const BenchArguments& arguments, const measure::DeviceKernels& kernels) {
   machine::KernelTable table;
-  table.device = job::kernel_device().value_or("");
+  table.device = measure::kernel_device().value_or("");
   for (const job::ConfigSource& source : sources(arguments, gpu_layers)) {
     const job::Job job = bench_job(source, arguments, "cuda");
     screen::print("%s, %s, micro-batch of %lld\n\n", table.device.c_str(),

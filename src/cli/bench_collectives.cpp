@@ -17,10 +17,10 @@
 #include "comm/launch.h"
 #include "comm/mpi.h"
 #include "comm/threads.h"
-#include "job/cuda_run.h"
 #include "job/device.h"
 #include "job/job.h"
 #include "machine/known_clusters.h"
+#include "measure/cuda_run.h"
 #include "measure/device_exchanges.h"
 #include "measure/exchange_table.h"
 #include "screen/print.h"
@@ -99,16 +99,16 @@ void check_ranks(const measure::ExchangeRequest& wanted, std::int64_t world) {
 
 /// What carries tensors between the ranks, and the words for it.
 struct Carried {
-  std::unique_ptr<job::DeviceOfRank> device;  // of GPUs alone; outlives the carrier
+  std::unique_ptr<measure::DeviceOfRank> device;  // of GPUs alone; outlives the carrier
   std::unique_ptr<measure::Carrier> carrier;
   std::string words;
 };
 
-std::string words_of_place(const job::GpuPlace& place) {
-  if (place.between == job::Between::nccl)
+std::string words_of_place(const measure::GpuPlace& place) {
+  if (place.between == measure::Between::nccl)
     return place.what_nccl_lacks.empty() ? "NCCL" : format("NCCL ({})", place.what_nccl_lacks);
   return format("{} by way of the host ({})",
-                place.between == job::Between::mpi ? "MPI, collectives" : "MPI",
+                place.between == measure::Between::mpi ? "MPI, collectives" : "MPI",
                 place.why_not_nccl);
 }
 
@@ -116,8 +116,8 @@ Carried carried(const BenchArguments& arguments, const measure::ExchangeRequest&
                 comm::World& world) {
   Carried made;
   if (arguments.device == "cuda") {
-    const job::GpuPlace place = job::place_gpu(world);
-    made.device = job::open_device_of_rank(place.index, world, place.between);
+    const measure::GpuPlace place = measure::place_gpu(world);
+    made.device = measure::open_device_of_rank(place.index, world, place.between);
     // Sizes are rounded to what members share evenly, upwards where one is less than that.
     const std::int64_t most =
         wanted.sizes.back() + static_cast<std::int64_t>(world.size() * sizeof(float));

@@ -14,8 +14,8 @@
 #include "comm/launch.h"
 #include "comm/threads.h"
 #include "job/job.h"
-#include "job/kernel_table.h"
 #include "machine/cluster_file.h"
+#include "measure/kernel_table.h"
 #include "measure/machine_bench.h"
 #include "model/model.h"
 #include "screen/print.h"
@@ -69,7 +69,7 @@ measure::MachineBenchOptions options_of(const Subject& subject, std::int64_t hos
   options.is_quick = arguments.is_quick;
   for (const job::Job& job : subject.steps)
     options.steps.push_back({&job.bundle(), model::data_facts(job.settled.model()).num_labels});
-  options.device_name = format("{} of {}", counted(options.threads, "core"), job::kernel_cpu());
+  options.device_name = format("{} of {}", counted(options.threads, "core"), measure::kernel_cpu());
   const HostFacts host = host_facts();
   options.memory_bytes =
       std::min(host.memory_bytes, host.memory_limit_bytes.value_or(host.memory_bytes)) / devices;
@@ -88,7 +88,7 @@ void measure_rank(const Subject& subject, comm::World& world) {
     screen::print("%s\n", line.c_str());
     std::fflush(stdout);
   };
-  tell(format("{}; {} on {}, of {} each\n", job::kernel_cpu(), counted(size, "rank"),
+  tell(format("{}; {} on {}, of {} each\n", measure::kernel_cpu(), counted(size, "rank"),
               counted(size / host_ranks, "host"), counted(options.threads, "thread")));
   const measure::MachineTimes times = measure::measure_machine(world, options, tell);
   if (!is_first || arguments.output.empty()) return;

@@ -22,10 +22,10 @@
 #include "job/config_source.h"
 #include "job/find_kernels.h"
 #include "job/job.h"
-#include "job/peak_cache.h"
 #include "job/settle.h"
 #include "measure/ceilings.h"
 #include "measure/instruction_time.h"
+#include "measure/peak_cache.h"
 #include "run/executor.h"
 #include "screen/print.h"
 #include "screen/rows.h"
@@ -78,7 +78,7 @@ job::FoundHere find_kernels(const BenchArguments& arguments, const job::Preparat
   if (!job::may_find_kernels(preparation)) return found;
   const std::string table =
       job::find_kernels(preparation,
-                        {.kept = "", .cache_folder = job::cache_folder(arguments.variable)})
+                        {.kept = "", .cache_folder = measure::cache_folder(arguments.variable)})
           .table;
   if (!table.empty()) found.kernel_table = table;
   return found;
@@ -173,7 +173,7 @@ Json json_of(const Figures& figures, const StepJob& step) {
 
 /// What one rank does.
 void measure_rank(const BenchArguments& arguments, const StepJob& step, comm::World& world,
-                  job::CudaForThreads* gpu) {
+                  measure::CudaForThreads* gpu) {
   const job::Job& job = step.job;
   const bool is_first = world.rank().index() == 0, is_alone = world.size() == 1;
   const train::RunFacts facts = training_run::facts_of(job, step.source->unit(), std::nullopt);
@@ -232,7 +232,7 @@ void bench_step(const BenchArguments& arguments) {
   const StepJob step = make_step_job(arguments, std::nullopt, [&](const auto& preparation) {
     return find_kernels(arguments, preparation);
   });
-  const std::unique_ptr<job::CudaForThreads> gpu = job::open_for_threads(step.job);
+  const std::unique_ptr<measure::CudaForThreads> gpu = job::open_for_threads(step.job);
   comm::ThreadJob job(static_cast<std::size_t>(step.job.ranks()));
   const bool binds = step.job.settled.config().bind_to_cores && step.job.device == job::Device::cpu;
   job.run([&](comm::World& world) { measure_rank(arguments, step, world, gpu.get()); },

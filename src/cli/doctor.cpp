@@ -1,4 +1,4 @@
-// fourfold doctor: the items of job/health.h as a table with colours; with --job the table of
+// fourfold doctor: the items of measure/health.h as a table with colours; with --job the table of
 // show/rank_report.h.
 #include <unistd.h>
 
@@ -13,8 +13,8 @@
 #include "base/styled_text.h"
 #include "cli/commands.h"
 #include "comm/launch.h"
-#include "job/health.h"
-#include "job/rank_facts.h"
+#include "measure/health.h"
+#include "measure/rank_facts.h"
 #include "rundir/run_record.h"
 #include "screen/print.h"
 #include "screen/rows.h"
@@ -24,8 +24,8 @@
 namespace fourfold::cli {
 namespace {
 
-using job::HealthItem;
-using job::Verdict;
+using measure::HealthItem;
+using measure::Verdict;
 
 std::string line(const HealthItem& entry, int columns) {
   constexpr std::size_t indent = 4 + 2 + 12;
@@ -52,7 +52,7 @@ std::string ask_nccl_for_a_log() {
   return path;
 }
 
-void show_ranks(const DoctorArguments& arguments, const std::vector<job::RankFacts>& ranks) {
+void show_ranks(const DoctorArguments& arguments, const std::vector<measure::RankFacts>& ranks) {
   const screen::Terminal terminal =
       screen::terminal_of(STDOUT_FILENO, screen::color_choice(arguments.color), arguments.variable);
   constexpr std::size_t indent = 4 + 2;
@@ -76,7 +76,8 @@ void look_at_job(const DoctorArguments& arguments) {
   launch.report = screen::report_error;
   comm::ProcessJob processes(arguments.launcher, launch);
   processes.run([&] {
-    const std::vector<job::RankFacts> ranks = job::look_at_ranks(*processes.world(), nccl_log);
+    const std::vector<measure::RankFacts> ranks =
+        measure::look_at_ranks(*processes.world(), nccl_log);
     if (processes.world()->rank().index() == 0) show_ranks(arguments, ranks);
   });
 }
@@ -87,7 +88,7 @@ void doctor(const DoctorArguments& arguments) {
   if (arguments.is_job) return look_at_job(arguments);
   const HostFacts host = host_facts();
   const std::vector<HealthItem> items =
-      job::health(host, rundir::telling_variables(), arguments.variable);
+      measure::health(host, rundir::telling_variables(), arguments.variable);
   const screen::Terminal terminal =
       screen::terminal_of(STDOUT_FILENO, screen::color_choice(arguments.color), arguments.variable);
   const auto count = [&](Verdict verdict) {

@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "cli/commands.h"
-#include "job/build_info.h"
+#include "measure/build_info.h"
 #include "report/page.h"
 #include "report/read_run.h"
 #include "screen/print.h"
@@ -33,7 +33,7 @@ void check_output(const std::string& file) {
 void report(const ReportArguments& arguments) {
   check_output(arguments.output);
   const std::vector<report::Run> runs = report::read_runs(arguments.run_dirs);
-  const job::BuildInfo build = job::build_info();
+  const measure::BuildInfo build = measure::build_info();
   write_file_atomic(arguments.output, report::make_page(runs, format("Fourfold {} ({})",
                                                                      build.version, build.commit)));
   screen::print("%s: %zu run%s\n", arguments.output.c_str(), runs.size(),

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "command_line/mistaken_words.h"
 #include "command_line/options.h"
-#include "job/build_info.h"
+#include "measure/build_info.h"
 
 namespace fourfold::command_line {
 namespace {
@@ -79,7 +79,7 @@ void carry_out(int argc, char** argv, const comm::Variable& variable, const Acti
       "printed.",
       "fourfold");
   app.formatter(std::make_shared<HelpText>());
-  app.set_version_flag("--version", job::version_text,
+  app.set_version_flag("--version", measure::version_text,
                        "Print what this binary is and was built with");
   app.require_subcommand(1);
   app.footer(

@@ -11,12 +11,13 @@
 #include "base/small_file.h"
 #include "base/stopwatch.h"
 #include "base/units.h"
-#include "job/build_info.h"
-#include "job/cuda_parts.h"
-#include "job/cuda_run.h"
-#include "job/kernel_table.h"
+#include "config/config.h"
 #include "kernels/cpu/target.h"
+#include "measure/build_info.h"
 #include "measure/cpu_choosing.h"
+#include "measure/cuda_parts.h"
+#include "measure/cuda_run.h"
+#include "measure/kernel_table.h"
 #include "measure/step_calls.h"
 
 namespace fourfold::job {
@@ -34,11 +35,13 @@ bool is_on_gpu(const Preparation& run) {
 
 /// As a table names what it was measured on.
 std::string owner_of_table(const Preparation& run) {
-  return is_on_gpu(run) ? kernel_device().value_or("a GPU that does not answer") : kernel_cpu();
+  return is_on_gpu(run) ? measure::kernel_device().value_or("a GPU that does not answer")
+                        : measure::kernel_cpu();
 }
 
 KernelTable parse_table(const Preparation& run, const std::string& text, const std::string& path) {
-  return is_on_gpu(run) ? parse_device_table(text, path) : parse_cpu_table(text, path);
+  return is_on_gpu(run) ? measure::parse_device_table(text, path)
+                        : measure::parse_cpu_table(text, path);
 }
 
 /// A table of the run's machine.
@@ -60,15 +63,15 @@ std::string machine_of_kernels(const Preparation& run) {
     for (const op::Op& row : op::all_rows())
       if (op::work_class(row) == op::WorkClass::product)
         for (const std::string& name :
-             cuda_implementations(std::string(op::name(row)), DType::bf16))
+             measure::cuda_implementations(std::string(op::name(row)), DType::bf16))
           machine += format(", {} by {}", op::name(row), name);
-    for (const machine::CudaLibrary& library : cuda_libraries())
+    for (const machine::CudaLibrary& library : measure::cuda_libraries())
       machine += format(", {} {}", library.name, library.loaded);
     if (!run.config().deterministic) machine += ", kernels of any order";
     return machine;
   }
   machine += format(", {} cores", host_facts().cores_online);
-  for (const auto& [name, version] : product_libraries())
+  for (const auto& [name, version] : measure::product_libraries())
     machine += format(", {} {}", name, version);
   for (const std::string& name : kernels::cpu::contract_implementations(DType::f32))
     machine += format(", {}", name);
@@ -148,9 +151,9 @@ std::optional<std::string> kept_table(const Preparation& run, const std::string&
   try {
     std::string text = read_own_file(path);
     if (is_on_gpu(run))
-      measured_device_choices(text, path);
+      measure::measured_device_choices(text, path);
     else
-      measured_choices(text, path, run.target().threads);
+      measure::measured_choices(text, path, run.target().threads);
     return text;
   } catch (const UserError& error) {
     warnings.push_back(format("the run's own table is passed over: {}", one_line(error.what())));
@@ -163,12 +166,22 @@ std::vector<KernelTable::Line> lines_of_step(const Preparation& run,
                                              const std::vector<KernelTable::Line>& known,
                                              const KernelSources& sources) {
   const std::vector<kernels::Problem> problems = problems_of(run);
-  return is_on_gpu(run)
-             ? time_cuda_kernels(sources.gpu, known, problems, run.target(), sources.limit_s)
-             : measure::time_kernels(known, problems, run.target(), sources.limit_s);
+  return is_on_gpu(run) ? measure::time_cuda_kernels(sources.gpu, known, problems, run.target(),
+                                                     sources.limit_s)
+                        : measure::time_kernels(known, problems, run.target(), sources.limit_s);
 }
 
 }  // namespace
+
+std::string named_kernel_table(const std::string& value) {
+  if (value == config::KernelTable::automatic || value == config::KernelTable::builtin) return {};
+  if (value.empty() || !file_exists(value))
+    throw UserError(ExitCode::bad_config,
+                    format("run.kernel_table: there is no file '{}'; expected auto, builtin, or a "
+                           "file of `fourfold bench kernels CONFIG -o FILE`",
+                           value));
+  return read_file(value, ExitCode::bad_config);
+}
 
 bool may_find_kernels(const Preparation& run) {
   return run.config().kernel_table == config::KernelTable::automatic &&
@@ -182,7 +195,7 @@ bool wants_kernels(const Preparation& run) {
 
 std::string place_of_kernels(const Preparation& run) {
   return is_on_gpu(run) ? owner_of_table(run)
-                        : format("{}, {} threads", kernel_cpu(), run.target().threads);
+                        : format("{}, {} threads", measure::kernel_cpu(), run.target().threads);
 }
 
 FoundKernels find_kernels(const Preparation& run, const KernelSources& sources) {

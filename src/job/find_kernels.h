@@ -1,5 +1,6 @@
-// Where run.kernel_table is `auto`: which kernels are fastest for this run on this machine, from
-// its folder, from the user's cache, or measured now. Not the measuring itself (measure/).
+// What run.kernel_table says; and where it is `auto`, which kernels are fastest for this run on
+// this machine, from its folder, from the user's cache, or measured now. Not the measuring itself
+// (measure/).
 #pragma once
 
 #include <string>
@@ -8,6 +9,10 @@
 #include "job/job.h"
 
 namespace fourfold::job {
+
+/// The text of the file that run.kernel_table names; empty where it says `auto` or `builtin`.
+/// Errors: UserError(bad_config).
+std::string named_kernel_table(const std::string& value);
 
 /// True where run.kernel_table is `auto` and fast kernels compute, of a CPU or of a GPU.
 bool may_find_kernels(const Preparation& run);

@@ -13,8 +13,8 @@
 #include "config/changes.h"
 #include "config/compare.h"
 #include "config/print.h"
-#include "job/build_info.h"
-#include "job/cuda_parts.h"
+#include "measure/build_info.h"
+#include "measure/cuda_parts.h"
 #include "plan/plan.h"
 #include "program/traffic.h"
 
@@ -24,14 +24,14 @@ namespace {
 constexpr std::string_view configuration = "configuration";
 
 std::string binary_text() {
-  const BuildInfo build = build_info();
+  const measure::BuildInfo build = measure::build_info();
   return format("Fourfold {} ({}), {}", build.version, build.commit,
                 hash128_text(read_file("/proc/self/exe", ExitCode::environment)));
 }
 
 std::string libraries_text() {
   std::string text;
-  for (const auto& [name, version] : library_versions())
+  for (const auto& [name, version] : measure::library_versions())
     text += format("{}{} {}", text.empty() ? "" : ", ", name, version);
   return text;
 }
@@ -155,7 +155,7 @@ std::vector<CommonFact> common_facts(const Job& job, const data::Source& source,
       {"layout", layout_of(job), "bring the same parallel.layout to all hosts"},
       {"data set", source.fingerprint(), "bring the same data.path to all hosts"},
       {"plan", plan_text(job), "this is a bug in Fourfold unless a host is faulty; report it"}};
-  if (job.device == Device::cuda) facts.push_back(cuda_libraries_fact(cuda_libraries()));
+  if (job.device == Device::cuda) facts.push_back(cuda_libraries_fact(measure::cuda_libraries()));
   return facts;
 }
 

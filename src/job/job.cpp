@@ -11,11 +11,12 @@
 #include "checkpoint/state.h"
 #include "compile/fit.h"
 #include "config/family.h"
-#include "job/cuda_run.h"
-#include "job/kernel_table.h"
+#include "job/find_kernels.h"
 #include "job/prove_pass.h"
 #include "job/settle.h"
 #include "kernels/cpu/target.h"
+#include "measure/cuda_run.h"
+#include "measure/kernel_table.h"
 #include "model/model.h"
 
 namespace fourfold::job {
@@ -33,9 +34,9 @@ machine::Target target_without_kernels() {
                                 DType) -> std::int64_t { return 0; }};
 }
 
-CudaKernels cuda_kernels(const config::Config& config) {
-  if (config.kernels == "reference") return CudaKernels::own;
-  return config.deterministic ? CudaKernels::repeatable : CudaKernels::fastest;
+measure::CudaKernels cuda_kernels(const config::Config& config) {
+  if (config.kernels == "reference") return measure::CudaKernels::own;
+  return config.deterministic ? measure::CudaKernels::repeatable : measure::CudaKernels::fastest;
 }
 
 /// Rank threads share the cores of this process; ranks that are processes have cores of their own
@@ -43,16 +44,16 @@ CudaKernels cuda_kernels(const config::Config& config) {
 machine::Target target_of(const config::Config& config, const std::string& kernel_table,
                           std::int64_t ranks, Device device, Purpose purpose) {
   if (device == Device::cuda)
-    return *cuda_target(cuda_kernels(config),
-                        measured_device_choices(kernel_table, config.kernel_table));
+    return *measure::cuda_target(
+        cuda_kernels(config), measure::measured_device_choices(kernel_table, config.kernel_table));
   if (config.kernels == "reference") return kernels::cpu::reference_target();
   const bool is_for_a_cpu = purpose == Purpose::run || config.device == "cpu";
   if (config.plan.compute == DType::bf16 && !is_for_a_cpu) return target_without_kernels();
   const int cores = resolve_threads(config.threads);
   const auto share = static_cast<int>(std::min<std::int64_t>(ranks, cores));
   const int threads = config.threads > 0 ? config.threads : cores / share;
-  return kernels::cpu::target(threads,
-                              measured_choices(kernel_table, config.kernel_table, threads));
+  return kernels::cpu::target(
+      threads, measure::measured_choices(kernel_table, config.kernel_table, threads));
 }
 
 /// The most elements of a head in any graph; 0 where there is no attention, whose rows read the
@@ -195,7 +196,7 @@ Job Preparation::finish(const FoundHere& found) {
           std::move(fitted.fit),
           found.kernel_table,
           work.device,
-          found.gpu.value_or(GpuPlace{.index = 0, .ranks = ranks}),
+          found.gpu.value_or(measure::GpuPlace{.index = 0, .ranks = ranks}),
           std::move(target),
           std::move(fitted.job),
           work.compiling_s + watch.seconds()};

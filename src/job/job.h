@@ -40,7 +40,7 @@ struct Job : PlannedRun {
   plan::Fit fit;             // of the plan, for the memory of a rank
   std::string kernel_table;  // a text of machine/kernel_table.h; empty: the built-in table
   Device device = Device::cpu;
-  GpuPlace gpu;  // where the device is one
+  measure::GpuPlace gpu;  // where the device is one
   machine::Target target;
   program::Job programs;
   double compiling_s = 0;  // that planning and compiling took
@@ -61,8 +61,9 @@ struct HowToPrepare {
 
 /// What is found out about a run on the machine, once it is planned.
 struct FoundHere {
-  std::string kernel_table = {};               // empty: the built-in table
-  std::optional<GpuPlace> gpu = std::nullopt;  // none: ranks are threads, and share the first one
+  std::string kernel_table = {};  // empty: the built-in table
+  std::optional<measure::GpuPlace> gpu =
+      std::nullopt;  // none: ranks are threads, and share the first one
   /// Bytes that a rank has for both regions where the configuration states no limit.
   std::optional<std::int64_t> memory_bytes = std::nullopt;
 };

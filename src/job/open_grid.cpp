@@ -12,10 +12,10 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "base/yaml.h"
-#include "job/cuda_parts.h"
 #include "job/device.h"
 #include "job/job.h"
 #include "machine/known_clusters.h"
+#include "measure/cuda_parts.h"
 #include "plan/make_mesh.h"
 #include "rundir/run_files.h"
 #include "search/explain.h"
@@ -111,7 +111,7 @@ ChosenMachine machine_of(const config::Config& config, const RanksThere& there) 
     std::string text = cluster.name;
     return {std::move(cluster), std::move(text)};
   }
-  const machine::CudaFacts facts = cuda_facts();
+  const machine::CudaFacts facts = measure::cuda_facts();
   const bool has_gpus = choose_device(config, there.ranks) == Device::cuda;
   machine::Cluster cluster =
       has_gpus ? with_device(facts.devices.at(0).name) : machine::load_cluster(host_without_gpus);

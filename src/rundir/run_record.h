@@ -31,10 +31,10 @@ struct JobFacts {
   int threads_per_rank = 1;
   std::vector<std::string> hosts;  // of the ranks; empty where they are threads
   std::string mpi;                 // library and version; empty where it was not started
-  Json measured_peak;              // (job/peak.h); null: none
+  Json measured_peak;              // (measure/peak.h); null: none
 };
 
-/// What env.json tells of the binary and of its libraries (job/build_info.h).
+/// What env.json tells of the binary and of its libraries (measure/build_info.h).
 struct BuildRecord {
   Json build, libraries;
 };

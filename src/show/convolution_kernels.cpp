@@ -7,7 +7,7 @@
 
 #include "base/format.h"
 #include "base/text.h"
-#include "job/cuda_parts.h"
+#include "measure/cuda_parts.h"
 #include "op/table.h"
 
 namespace fourfold::show {
@@ -59,7 +59,7 @@ std::optional<Row> convolutions_row(const job::Job& job) {
           compute != nullptr && is_convolution(compute->op))
         implementations.push_back(compute->implementation);
   if (implementations.empty()) return std::nullopt;
-  return Row{"convolutions", convolutions_text(implementations, job::cuda_libraries())};
+  return Row{"convolutions", convolutions_text(implementations, measure::cuda_libraries())};
 }
 
 }  // namespace fourfold::show

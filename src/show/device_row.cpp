@@ -5,8 +5,8 @@
 
 #include "base/format.h"
 #include "base/units.h"
-#include "job/cuda_parts.h"
 #include "job/device.h"
+#include "measure/cuda_parts.h"
 
 namespace fourfold::show {
 namespace {
@@ -18,23 +18,23 @@ std::string gpu_words(const machine::CudaDevice& device) {
 
 /// Who shares the GPU, and how tensors pass between ranks.
 std::string words_of_ranks(const job::Job& job) {
-  const job::GpuPlace& gpu = job.gpu;
+  const measure::GpuPlace& gpu = job.gpu;
   if (job.ranks() == 1) return {};
   const std::string shared =
       gpu.ranks == 1 ? "" : format(" by each of {} ranks that share it", gpu.ranks);
-  if (gpu.between == job::Between::nccl)
+  if (gpu.between == measure::Between::nccl)
     return shared + "; between ranks by NCCL" +
            (gpu.what_nccl_lacks.empty() ? "" : format(" ({})", gpu.what_nccl_lacks));
   if (gpu.why_not_nccl.empty()) return shared;
   return format("{}; between ranks by way of the host{} ({})", shared,
-                gpu.between == job::Between::mpi ? ", messages from the device by MPI" : "",
+                gpu.between == measure::Between::mpi ? ", messages from the device by MPI" : "",
                 gpu.why_not_nccl);
 }
 
 }  // namespace
 
 Row device_row(const job::Job& job) {
-  const machine::CudaFacts facts = job::cuda_facts();
+  const machine::CudaFacts facts = measure::cuda_facts();
   if (job.device == job::Device::cuda && !facts.devices.empty())
     return {
         "device",

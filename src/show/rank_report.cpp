@@ -15,7 +15,7 @@ namespace {
 
 /// Ranks by host, hosts in the order of their first rank.
 std::vector<std::pair<std::string, std::vector<std::size_t>>> ranks_by_host(
-    std::span<const job::RankFacts> ranks) {
+    std::span<const measure::RankFacts> ranks) {
   std::vector<std::pair<std::string, std::vector<std::size_t>>> hosts;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     auto place = std::ranges::find_if(
@@ -32,19 +32,19 @@ std::string number_list(const std::vector<std::size_t>& numbers) {
   return core_list(values);
 }
 
-std::size_t widest(std::span<const job::RankFacts> ranks, std::size_t least, auto text_of) {
-  for (const job::RankFacts& rank : ranks) least = std::max(least, text_of(rank).size());
+std::size_t widest(std::span<const measure::RankFacts> ranks, std::size_t least, auto text_of) {
+  for (const measure::RankFacts& rank : ranks) least = std::max(least, text_of(rank).size());
   return least;
 }
 
-std::string rank_rows(std::span<const job::RankFacts> ranks) {
-  const auto host_of = [](const job::RankFacts& rank) { return rank.host; };
-  const auto cores_of = [](const job::RankFacts& rank) { return core_list(rank.cores); };
+std::string rank_rows(std::span<const measure::RankFacts> ranks) {
+  const auto host_of = [](const measure::RankFacts& rank) { return rank.host; };
+  const auto cores_of = [](const measure::RankFacts& rank) { return core_list(rank.cores); };
   const std::size_t hosts = widest(ranks, 4, host_of), cores = widest(ranks, 5, cores_of);
   std::string text =
       format("{:>5}  {:<{}}  {:<{}}  {}\n", "rank", "host", hosts, "cores", cores, "gpu");
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    const job::RankFacts& facts = ranks[rank];
+    const measure::RankFacts& facts = ranks[rank];
     std::string gpu = "-";
     if (facts.gpu)
       gpu = format("{} of {}, {}, {}, NUMA node {}", facts.gpu->index, facts.gpu->visible,
@@ -53,13 +53,14 @@ std::string rank_rows(std::span<const job::RankFacts> ranks) {
     text +=
         format("{:>5}  {:<{}}  {:<{}}  {}\n", rank, facts.host, hosts, cores_of(facts), cores, gpu);
   }
-  if (std::ranges::none_of(ranks, [](const job::RankFacts& rank) { return rank.gpu.has_value(); }))
+  if (std::ranges::none_of(ranks,
+                           [](const measure::RankFacts& rank) { return rank.gpu.has_value(); }))
     text += format("no GPU: {}\n", ranks.front().why_no_gpu);
   return text;
 }
 
 /// Which GPU of a host reaches which, by ranks; in parentheses where it does not.
-std::string peer_rows(std::span<const job::RankFacts> ranks, const std::string& host,
+std::string peer_rows(std::span<const measure::RankFacts> ranks, const std::string& host,
                       const std::vector<std::size_t>& here) {
   std::string text = format("\npeers on {}, by ranks:\n{:>5}", host, "");
   for (const std::size_t rank : here) text += format(" {:>6}", rank);
@@ -68,7 +69,7 @@ std::string peer_rows(std::span<const job::RankFacts> ranks, const std::string& 
     text += format("{:>5}", rank);
     for (std::size_t i = 0; i < here.size(); ++i) {
       const machine::GpuLink& link = ranks[rank].gpu->links[i];
-      const job::RankGpu &own = *ranks[rank].gpu, &other = *ranks[here[i]].gpu;
+      const measure::RankGpu &own = *ranks[rank].gpu, &other = *ranks[here[i]].gpu;
       const bool is_own = own.bus_id == other.bus_id && own.uuid == other.uuid;
       const std::string way(machine::short_name(link.way));
       text += format(" {:>6}", is_own ? "=" : link.reaches ? way : format("({})", way));
@@ -78,12 +79,12 @@ std::string peer_rows(std::span<const job::RankFacts> ranks, const std::string& 
   return text;
 }
 
-bool have_gpus(std::span<const job::RankFacts> ranks) {
+bool have_gpus(std::span<const measure::RankFacts> ranks) {
   return std::ranges::all_of(ranks,
-                             [](const job::RankFacts& rank) { return rank.gpu.has_value(); });
+                             [](const measure::RankFacts& rank) { return rank.gpu.has_value(); });
 }
 
-std::string peers(std::span<const job::RankFacts> ranks) {
+std::string peers(std::span<const measure::RankFacts> ranks) {
   if (!have_gpus(ranks)) return {};
   std::string text;
   for (const auto& [host, here] : ranks_by_host(ranks))
@@ -96,13 +97,13 @@ std::string peers(std::span<const job::RankFacts> ranks) {
   return text;
 }
 
-std::string nccl_text(std::span<const job::RankFacts> ranks) {
-  const job::RankFacts& first = ranks.front();
+std::string nccl_text(std::span<const measure::RankFacts> ranks) {
+  const measure::RankFacts& first = ranks.front();
   if (first.between.empty()) return {};
   std::string text = format("\nbetween GPUs: {}\n", first.between);
   if (first.nccl.empty()) return text;
   std::set<std::string> ways;
-  for (const job::RankFacts& rank : ranks)
+  for (const measure::RankFacts& rank : ranks)
     ways.insert(rank.ways.ways.begin(), rank.ways.ways.end());
   const std::vector<std::string> all(ways.begin(), ways.end());
   text += format("NCCL {}: all ranks by {}{}\n", first.nccl,
@@ -112,7 +113,7 @@ std::string nccl_text(std::span<const job::RankFacts> ranks) {
 }
 
 /// The numbers of ranks for which something holds.
-std::vector<std::size_t> ranks_where(std::span<const job::RankFacts> ranks, auto holds) {
+std::vector<std::size_t> ranks_where(std::span<const measure::RankFacts> ranks, auto holds) {
   std::vector<std::size_t> numbers;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     if (holds(ranks[rank])) numbers.push_back(rank);
@@ -125,12 +126,12 @@ std::string some_ranks(const std::vector<std::size_t>& numbers) {
 
 }  // namespace
 
-std::string rank_table(std::span<const job::RankFacts> ranks) {
+std::string rank_table(std::span<const measure::RankFacts> ranks) {
   const auto hosts = ranks_by_host(ranks);
   std::set<std::string> counts;
   for (const auto& [host, here] : hosts) counts.insert(format("{}", here.size()));
   const std::vector<std::string> all(counts.begin(), counts.end());
-  const job::RankFacts& first = ranks.front();
+  const measure::RankFacts& first = ranks.front();
   return format("{} on {}, {} each; {}, which takes {}\n\n",
                 counted(static_cast<std::int64_t>(ranks.size()), "rank"),
                 counted(static_cast<std::int64_t>(hosts.size()), "host"), join(all, " or "),
@@ -139,7 +140,7 @@ std::string rank_table(std::span<const job::RankFacts> ranks) {
          rank_rows(ranks) + peers(ranks) + nccl_text(ranks);
 }
 
-std::vector<std::string> rank_warnings(std::span<const job::RankFacts> ranks) {
+std::vector<std::string> rank_warnings(std::span<const measure::RankFacts> ranks) {
   std::vector<std::string> warnings;
   std::map<std::string, std::vector<std::size_t>> advice, no_gpu;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -154,16 +155,16 @@ std::vector<std::string> rank_warnings(std::span<const job::RankFacts> ranks) {
   if (without < ranks.size())
     for (const auto& [text, who] : no_gpu)
       warnings.push_back(format("{} without a GPU, which others have: {}", some_ranks(who), text));
-  const job::RankFacts& first = ranks.front();
+  const measure::RankFacts& first = ranks.front();
   if (const auto other =
-          ranks_where(ranks, [&](const job::RankFacts& r) { return r.mpi != first.mpi; });
+          ranks_where(ranks, [&](const measure::RankFacts& r) { return r.mpi != first.mpi; });
       !other.empty())
     warnings.push_back(
         format("{} loaded {}, and rank 0 {}; put the same MPI into LD_LIBRARY_PATH "
                "on all hosts",
                some_ranks(other), ranks[other.front()].mpi, first.mpi));
   if (const auto by_tcp =
-          ranks_where(ranks, [](const job::RankFacts& r) { return r.ways.has_sockets(); });
+          ranks_where(ranks, [](const measure::RankFacts& r) { return r.ways.has_sockets(); });
       !by_tcp.empty())
     warnings.push_back(format(
         "{}: NCCL sends by TCP sockets, as it has found nothing faster: load the plugin of this "
@@ -173,7 +174,7 @@ std::vector<std::string> rank_warnings(std::span<const job::RankFacts> ranks) {
         some_ranks(by_tcp)));
   if (have_gpus(ranks))
     for (const auto& [host, here] : ranks_by_host(ranks)) {
-      const auto cut_off = ranks_where(ranks, [&, &name = host](const job::RankFacts& r) {
+      const auto cut_off = ranks_where(ranks, [&, &name = host](const measure::RankFacts& r) {
         return r.host == name &&
                std::ranges::any_of(r.gpu->links, [](const machine::GpuLink& link) {
                  return link.way != machine::GpuWay::unknown && !link.reaches;

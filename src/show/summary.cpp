@@ -12,8 +12,8 @@
 #include "base/format.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "job/cuda_parts.h"
 #include "kernels/cpu/libraries.h"
+#include "measure/cuda_parts.h"
 #include "model/model.h"
 #include "show/convolution_kernels.h"
 #include "show/memory_classes.h"
@@ -155,9 +155,9 @@ std::string uncounted_workspace(const job::Job& job) {
   const bool is_cudnn_s =
       job.plan.compute == DType::bf16 || config.family().reads == model::Reads::pictures;
   if (job.device != job::Device::cuda || !is_cudnn_s ||
-      job::cuda_facts().state == machine::CudaState::ready)
+      measure::cuda_facts().state == machine::CudaState::ready)
     return {};
-  const std::vector<machine::CudaLibrary> libraries = job::cuda_libraries();
+  const std::vector<machine::CudaLibrary> libraries = measure::cuda_libraries();
   const auto cudnn = std::ranges::find(libraries, "cuDNN", &machine::CudaLibrary::name);
   if (cudnn == libraries.end() || cudnn->built.empty()) return {};
   return "no GPU answers here: our own kernels stand for cuDNN's, whose workspace is not counted";

@@ -17,10 +17,10 @@
 #include "job/device.h"
 #include "job/handshake.h"
 #include "job/open_grid.h"
-#include "job/peak_cache.h"
 #include "job/prove_equal.h"
 #include "job/prove_meetings.h"
 #include "job/settle.h"
+#include "measure/peak_cache.h"
 #include "rundir/run_files.h"
 #include "show/ranking_text.h"
 #include "train/tracing.h"
@@ -134,7 +134,7 @@ job::FoundKernels find_kernels(const TrainArguments& arguments, const job::Prepa
   const bool may_go_on = !arguments.overwrite && arguments.resume.how != "never";
   const job::KernelSources sources{
       .kept = may_go_on ? join_path(run.config().dir, rundir::RunFiles::kernel_table) : "",
-      .cache_folder = job::cache_folder(arguments.variable),
+      .cache_folder = measure::cache_folder(arguments.variable),
       .gpu = gpu};
   log.status("finding the fastest kernels for this run; once a machine and shape, at most 10 s");
   job::FoundKernels found = job::find_kernels(run, sources);
@@ -171,14 +171,15 @@ Found look_here(const TrainArguments& arguments, const job::Preparation& run,
   found.kernels =
       find_kernels(arguments, run, found.here.gpu ? found.here.gpu->index : 0, log, together);
   if (!found.kernels.table.empty()) found.here.kernel_table = found.kernels.table;
-  const job::GpuPlace gpu =
-      found.here.gpu.value_or(job::GpuPlace{.index = 0, .ranks = run.planned().ranks()});
-  const bool is_by_nccl = run.device() == job::Device::cuda && gpu.between == job::Between::nccl;
+  const measure::GpuPlace gpu =
+      found.here.gpu.value_or(measure::GpuPlace{.index = 0, .ranks = run.planned().ranks()});
+  const bool is_by_nccl =
+      run.device() == job::Device::cuda && gpu.between == measure::Between::nccl;
   if (!run.config().plan.memory_limit)
-    found.here.memory_bytes = together.least(job::memory_share(
+    found.here.memory_bytes = together.least(measure::memory_share(
         run.device() == job::Device::cuda ? &gpu : nullptr,
         together.ranks_here(run.planned().ranks()), job::checkpoint_copy_bytes(run),
-        is_by_nccl ? job::communicators_of(run) : job::Communicators{}));
+        is_by_nccl ? job::communicators_of(run) : measure::Communicators{}));
   return found;
 }
 
@@ -208,6 +209,19 @@ void check(PreparedRun& run, const TrainArguments& arguments, comm::Together& to
   std::vector<job::CommonFact> common;
   together.each([&] { common = job::common_facts(run.job, *run.source, arguments.variable); });
   together.each([&] { job::require_common(common, run.facts.hosts, *world); });
+}
+
+/// Work of a run below which half a second of measuring would be felt: 10 s at 100 GFLOP/s.
+constexpr double least_measured_flops = 1e12;
+
+/// None where the run is too short for it to be worth measuring, or computes on a GPU: what is
+/// measured is the CPU's.
+std::optional<measure::MeasuredPeak> find_peak(const job::Job& job, comm::Together& together,
+                                               const comm::Variable& variable) {
+  if (job.device != job::Device::cpu || job::model_flops_of_run(job) < least_measured_flops)
+    return std::nullopt;
+  const int threads = static_cast<int>(together.ranks_here(job.ranks())) * job.target.threads;
+  return measure::find_peak(job.plan.compute, threads, together.world(), variable);
 }
 
 }  // namespace
@@ -248,8 +262,8 @@ PreparedRun prepare_run(const TrainArguments& arguments, comm::Together& togethe
                .mpi = ranks.number ? comm::mpi_library() : "",
                .measured_peak = {}};
   check(run, arguments, together);
-  if (!arguments.dry_run) run.peak = job::find_peak(run.job, together, arguments.variable);
-  if (run.peak) run.facts.measured_peak = job::to_json(*run.peak);
+  if (!arguments.dry_run) run.peak = find_peak(run.job, together, arguments.variable);
+  if (run.peak) run.facts.measured_peak = measure::to_json(*run.peak);
   together.first([&] { run.predicted = predict_step(run.job, log); });
   run.warnings = together.gather(ranks.warning);
   return run;

@@ -11,7 +11,7 @@
 #include "data/source.h"
 #include "job/find_kernels.h"
 #include "job/job.h"
-#include "job/peak.h"
+#include "measure/peak.h"
 #include "rundir/run_record.h"
 #include "screen/log.h"
 #include "training_run/predicted_run.h"
@@ -26,7 +26,7 @@ struct PreparedRun {
   std::string ranking;  // the best grids, where it chose now, on the first process
   job::FoundKernels kernels;
   rundir::JobFacts facts;
-  std::optional<job::MeasuredPeak> peak;
+  std::optional<measure::MeasuredPeak> peak;
   std::optional<PredictedStep> predicted;  // on the first process
   std::string reading_time;
   std::string equality;               // with the serial program, in words, on the first process

@@ -7,8 +7,8 @@
 #include "base/host_facts.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "job/build_info.h"
 #include "job/device.h"
+#include "measure/build_info.h"
 #include "show/device_row.h"
 
 namespace fourfold::training_run {
@@ -42,7 +42,7 @@ Row host_row(const job::Job& job, const HostFacts& host, std::size_t ranks_here)
 
 Row libraries_row(const rundir::JobFacts& facts) {
   std::string text;
-  for (const auto& [name, version] : job::product_libraries())
+  for (const auto& [name, version] : measure::product_libraries())
     text += format("{}{} {}", text.empty() ? "" : "; ", name, version);
   if (!facts.mpi.empty()) text += "; " + facts.mpi;
   return {"libraries", text};
@@ -60,7 +60,7 @@ Row ranks_row(const rundir::JobFacts& facts, std::size_t ranks_here) {
              shared.empty() ? "" : format("; {}, so part of it is waiting for a core", shared))};
 }
 
-Row peak_row(const job::MeasuredPeak& peak, bool recomputes) {
+Row peak_row(const measure::MeasuredPeak& peak, bool recomputes) {
   const std::string measured = peak.measurements == 1
                                    ? "measured now"
                                    : format("the best of {} measurements", peak.measurements);
@@ -79,8 +79,8 @@ std::string shared_cores(const rundir::JobFacts& facts, std::size_t ranks_here) 
 }
 
 Rows startup_rows(const job::Job& job, const data::Source& source, const rundir::JobFacts& facts,
-                  const std::optional<job::MeasuredPeak>& peak, const job::FoundKernels& kernels,
-                  std::size_t ranks_here) {
+                  const std::optional<measure::MeasuredPeak>& peak,
+                  const job::FoundKernels& kernels, std::size_t ranks_here) {
   Rows rows = show::summary_rows(job);
   rows.push_back(data_row(job, source));
   const bool is_made_up = data::row_of(job.settled.config().data.format).is_made_up;

@@ -1,7 +1,7 @@
 // What is said before a training run begins, beyond the job itself (summary.h): the machine beside
 // the memory wanted, data, libraries, where the choice of
 // kernels comes from, and the rate that utilisation is measured against
-// (job/peak.h).
+// (measure/peak.h).
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 #include "data/source.h"
 #include "job/find_kernels.h"
 #include "job/job.h"
-#include "job/peak.h"
+#include "measure/peak.h"
 #include "rundir/run_record.h"
 #include "show/summary.h"
 
@@ -22,7 +22,7 @@ std::string shared_cores(const rundir::JobFacts& facts, std::size_t ranks_here);
 
 /// The whole table: rows of the job and those of the machine.
 Rows startup_rows(const job::Job& job, const data::Source& source, const rundir::JobFacts& facts,
-                  const std::optional<job::MeasuredPeak>& peak, const job::FoundKernels& kernels,
-                  std::size_t ranks_here);
+                  const std::optional<measure::MeasuredPeak>& peak,
+                  const job::FoundKernels& kernels, std::size_t ranks_here);
 
 }  // namespace fourfold::training_run

@@ -234,7 +234,7 @@ std::string train_together(const TrainArguments& arguments, comm::StopRequest& s
     tell_warnings(run, log);
   });
   if (arguments.dry_run) return {};
-  const std::unique_ptr<job::CudaForThreads> gpu =
+  const std::unique_ptr<measure::CudaForThreads> gpu =
       together.world() == nullptr ? job::open_for_threads(run.job) : nullptr;
   const TrainingRun shared{arguments,
                            run.job,

@@ -17,11 +17,11 @@
 #include "config/print.h"
 #include "generate/generate.h"
 #include "interop/tensorboard_log.h"
-#include "job/build_info.h"
 #include "job/job.h"
-#include "job/peak.h"
 #include "job/recomputed_flops.h"
 #include "job/resume_rules.h"
+#include "measure/build_info.h"
+#include "measure/peak.h"
 #include "model/model.h"
 #include "plan/plan.h"
 #include "run/executor.h"
@@ -164,7 +164,7 @@ std::string grid_words(const Mesh& mesh) {
 checkpoint::Manifest checkpoint_facts(const TrainingRun& run) {
   checkpoint::Manifest facts;
   facts.seed = run.job.settled.config().seed;
-  const job::BuildInfo build = job::build_info();
+  const measure::BuildInfo build = measure::build_info();
   facts.version = format("Fourfold {} ({})", build.version, build.commit);
   facts.config = config::resolved_yaml(run.job.settled.config());
   facts.data = run.source.fingerprint();
@@ -186,7 +186,7 @@ train::TrainResult train_and_tell(const TrainingRun& run, const train::RunFacts&
   const train::TrainResult result = train::train(run.job.settled.train(), facts, executor,
                                                  run.source, observers.all, world, course);
   if (run.peak && observers.summary.exceeds_peak())
-    job::doubt_peak(*run.peak, run.arguments.variable);
+    measure::doubt_peak(*run.peak, run.arguments.variable);
   if (result.ended_early)
     run.log.info(
         format("\nthe validation loss has not fallen in {} "
@@ -241,7 +241,7 @@ rundir::RunTexts texts_of(const TrainingRun& run) {
           .kernel_table = job.kernel_table,
           .tokenizer = source.tokenizer() == nullptr ? "" : source.tokenizer()->to_text() + "\n",
           .command = run.arguments.command,
-          .build = {job::build_json(), job::libraries_json()}};
+          .build = {measure::build_json(), measure::libraries_json()}};
 }
 
 /// On the first rank, once all that can fail has worked: the folder becomes this run's.
@@ -335,7 +335,7 @@ train::TraceSpec trace_spec(const TrainingRun& run, StepsBeside* beside) {
 }  // namespace
 
 train::RunFacts facts_of(const job::Job& job, const CountUnit& unit,
-                         const std::optional<job::MeasuredPeak>& peak) {
+                         const std::optional<measure::MeasuredPeak>& peak) {
   const plan::Batching& b = job.plan.batching;
   train::RunFacts facts;
   facts.unit = unit;

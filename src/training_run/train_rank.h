@@ -10,7 +10,7 @@
 #include "comm/world.h"
 #include "data/source.h"
 #include "job/job.h"
-#include "job/peak.h"
+#include "measure/peak.h"
 #include "program/program.h"
 #include "rundir/run_record.h"
 #include "rundir/start.h"
@@ -27,14 +27,14 @@ struct TrainingRun {
   const job::Job& job;
   const data::Source& source;
   const rundir::JobFacts& facts;
-  const std::optional<job::MeasuredPeak>& peak;
+  const std::optional<measure::MeasuredPeak>& peak;
   const rundir::StartRequest& request;
   const rundir::RunStart& start;
   comm::StopRequest& stop;
   std::string shared_cores;  // as shared_cores() says it
   std::string grids;         // among which the planner chose; empty: it did not
   screen::Log& log;
-  job::CudaForThreads* gpu = nullptr;        // that ranks share
+  measure::CudaForThreads* gpu = nullptr;    // that ranks share
   const PredictedStep* predicted = nullptr;  // of the first rank; null: nothing was
 };
 
@@ -49,7 +49,7 @@ inline constexpr std::string_view stopped_at_start =
 
 /// What a session cannot see in the program, of this job.
 train::RunFacts facts_of(const job::Job& job, const CountUnit& unit,
-                         const std::optional<job::MeasuredPeak>& peak);
+                         const std::optional<measure::MeasuredPeak>& peak);
 
 /// Trains this rank's part; the first rank shows and writes. All ranks call together, each with its
 /// own bundle; `world` is null where there is one. Whether the run was stopped. Errors: those of

@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "cli/bench_cuda.h"
-#include "job/cuda_parts.h"
-#include "job/cuda_run.h"
 #include "kernels/cuda/target.h"
 #include "measure/cuda/device_kernels.h"
+#include "measure/cuda_parts.h"
+#include "measure/cuda_run.h"
 #include "run/cuda/shared_gpu_backend.h"
 #include "run/cuda/staged_world.h"
 #include "unit/run/cuda/fake_gpu.h"
@@ -65,7 +65,7 @@ class BackendOnFakeGpu : private OpenGpu, public run::cuda::CudaBackend {
   }
 };
 
-class FakeDeviceOfRank : public job::DeviceOfRank {
+class FakeDeviceOfRank : public measure::DeviceOfRank {
  public:
   explicit FakeDeviceOfRank(comm::World& world) : carries_(open_.gpu, world) {}
   run::cuda::Device& device() override { return open_.gpu; }
@@ -76,7 +76,7 @@ class FakeDeviceOfRank : public job::DeviceOfRank {
   run::cuda::StagedWorld carries_;
 };
 
-class FakeGpuForThreads : private OpenGpu, public job::CudaForThreads {
+class FakeGpuForThreads : private OpenGpu, public measure::CudaForThreads {
  public:
   FakeGpuForThreads() {
     if (fake_cuda().lost_behind_works) gpu.lose_at_work(*fake_cuda().lost_behind_works);
@@ -98,7 +98,7 @@ FakeCuda& fake_cuda() {
 
 }  // namespace fourfold::test
 
-namespace fourfold::job {
+namespace fourfold::measure {
 
 machine::CudaFacts cuda_facts() {
   machine::CudaFacts facts;
@@ -177,7 +177,7 @@ std::unique_ptr<CudaForThreads> open_cuda_for_threads() {
   return std::make_unique<test::FakeGpuForThreads>();
 }
 
-}  // namespace fourfold::job
+}  // namespace fourfold::measure
 
 namespace fourfold::cli {
 

@@ -1,5 +1,5 @@
-// What commands ask of CUDA (job/cuda_parts.h, job/cuda_run.h), of a GPU that is not there: its
-// memory is as small, and it is lost as early, as a test wants.
+// What commands ask of CUDA (measure/cuda_parts.h, measure/cuda_run.h), of a GPU that is not there:
+// its memory is as small, and it is lost as early, as a test wants.
 #pragma once
 
 #include <cstdint>

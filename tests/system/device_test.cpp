@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/format.h"
-#include "job/cuda_parts.h"
+#include "measure/cuda_parts.h"
 #include "support/in_process.h"
 
 namespace fourfold {
@@ -15,7 +15,7 @@ using test::run_here;
 
 class RunDevice : public testing::Test {
  protected:
-  const machine::CudaFacts facts_ = job::cuda_facts();
+  const machine::CudaFacts facts_ = measure::cuda_facts();
   void SetUp() override {
     if (facts_.state == CudaState::ready) GTEST_SKIP() << "a GPU answers here";
   }

@@ -3,11 +3,11 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/units.h"
-#include "job/cuda_parts.h"
 #include "machine/peak_rates.h"
 #include "measure/cuda/device.h"
 #include "measure/cuda/device_kernels.h"
 #include "measure/cuda/device_rates.h"
+#include "measure/cuda_parts.h"
 #include "screen/print.h"
 
 namespace fourfold::cli {
@@ -29,7 +29,7 @@ void print_device(const machine::CudaDevice& device,
 
 void bench_cuda(const BenchArguments& arguments) {
   namespace cuda = measure::cuda;
-  const machine::CudaFacts facts = job::cuda_facts();
+  const machine::CudaFacts facts = measure::cuda_facts();
   if (facts.state != machine::CudaState::ready)
     throw UserError(ExitCode::environment, machine::trouble(facts));
   const machine::CudaDevice& device = facts.devices.front();

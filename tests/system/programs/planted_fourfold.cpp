@@ -61,7 +61,7 @@ class Planting : public run::Backend {
 namespace planted {
 using Make = std::unique_ptr<fourfold::run::Backend>(const fourfold::job::Job&,
                                                      fourfold::comm::World*, const std::string&,
-                                                     fourfold::job::CudaForThreads*);
+                                                     fourfold::measure::CudaForThreads*);
 #define MAKE_BACKEND                                                                            \
   "_ZN8fourfold3job12make_backendERKNS0_3JobEPNS_4comm5WorldERKNSt7__cxx1112basic_stringIcSt11" \
   "char_traitsIcESaIcEEEPNS0_14CudaForThreadsE"
@@ -70,7 +70,7 @@ Make wrapped __asm__("__wrap_" MAKE_BACKEND);
 std::unique_ptr<fourfold::run::Backend> wrapped(const fourfold::job::Job& job,
                                                 fourfold::comm::World* world,
                                                 const std::string& data_name,
-                                                fourfold::job::CudaForThreads* shared) {
+                                                fourfold::measure::CudaForThreads* shared) {
   return std::make_unique<fourfold::Planting>(real(job, world, data_name, shared));
 }
 }  // namespace planted

@@ -9,8 +9,8 @@
 
 #include "base/file.h"
 #include "base/format.h"
-#include "job/kernel_table.h"
 #include "job/settle.h"
+#include "measure/kernel_table.h"
 #include "support/pattern.h"
 #include "support/tables_of_kernels.h"
 

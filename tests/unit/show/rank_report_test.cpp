@@ -14,19 +14,19 @@ namespace {
 using machine::GpuLink;
 using machine::GpuWay;
 
-job::RankFacts plain(const std::string& host, std::vector<int> cores) {
-  job::RankFacts facts{host, std::move(cores), "Open MPI v4.1.4", false, ""};
+measure::RankFacts plain(const std::string& host, std::vector<int> cores) {
+  measure::RankFacts facts{host, std::move(cores), "Open MPI v4.1.4", false, ""};
   facts.why_no_gpu = "this program has no CUDA in it";
   return facts;
 }
 
 /// Two hosts of two GPUs that NVLink joins, over InfiniBand.
-std::vector<job::RankFacts> gpus() {
-  std::vector<job::RankFacts> ranks;
+std::vector<measure::RankFacts> gpus() {
+  std::vector<measure::RankFacts> ranks;
   for (int rank = 0; rank < 4; ++rank) {
-    job::RankFacts facts{rank < 2 ? "a" : "longer", {0, 1, 2, 3}, "MPICH 4.2", true, ""};
-    facts.gpu = job::RankGpu{rank % 2, 2, format("0000:{:02x}:00", 16 * (rank % 2 + 1)),
-                             "NVIDIA H200", rank % 2};
+    measure::RankFacts facts{rank < 2 ? "a" : "longer", {0, 1, 2, 3}, "MPICH 4.2", true, ""};
+    facts.gpu = measure::RankGpu{rank % 2, 2, format("0000:{:02x}:00", 16 * (rank % 2 + 1)),
+                                 "NVIDIA H200", rank % 2};
     facts.gpu->links = {{GpuWay::nvlink, true}, {GpuWay::nvlink, true}};
     facts.gpu->links[static_cast<std::size_t>(rank % 2)] = {};
     facts.between = "NCCL";
@@ -42,14 +42,14 @@ bool has(const std::string& text, const std::string& part) {
 }
 
 /// The only warning, with which `ranks` are not well.
-std::string only_warning(const std::vector<job::RankFacts>& ranks) {
+std::string only_warning(const std::vector<measure::RankFacts>& ranks) {
   const std::vector<std::string> warnings = rank_warnings(ranks);
   EXPECT_EQ(warnings.size(), 1U);
   return warnings.empty() ? "" : warnings.front();
 }
 
 TEST(RankReport, slices_of_one_board_are_not_each_others_own) {
-  std::vector<job::RankFacts> ranks = gpus();
+  std::vector<measure::RankFacts> ranks = gpus();
   ranks.resize(2);
   for (const std::size_t rank : {0U, 1U}) {
     ranks[rank].gpu->bus_id = "0000:10:00";
@@ -63,8 +63,8 @@ TEST(RankReport, slices_of_one_board_are_not_each_others_own) {
 }
 
 TEST(RankReport, without_gpus_has_hosts_cores_and_mpi) {
-  const std::vector<job::RankFacts> ranks = {plain("a", {0, 1}), plain("a", {2, 3}),
-                                             plain("b", {0})};
+  const std::vector<measure::RankFacts> ranks = {plain("a", {0, 1}), plain("a", {2, 3}),
+                                                 plain("b", {0})};
   EXPECT_EQ(rank_table(ranks),
             "3 ranks on 2 hosts, 1 or 2 each; Open MPI v4.1.4, which takes no memory of devices\n"
             "\n"
@@ -105,7 +105,7 @@ TEST(RankReport, with_gpus_has_which_rank_takes_which_and_reaches_whom) {
 }
 
 TEST(RankReport, a_rank_whose_nccl_falls_back_to_sockets_is_warned_of) {
-  std::vector<job::RankFacts> ranks = gpus();
+  std::vector<measure::RankFacts> ranks = gpus();
   ranks[2].ways.ways = ranks[3].ways.ways = {"P2P/CUMEM", "NET/Socket"};
   const std::string text = only_warning(ranks);
   EXPECT_TRUE(has(text, "ranks 2-3: NCCL sends by TCP sockets")) << text;
@@ -113,7 +113,7 @@ TEST(RankReport, a_rank_whose_nccl_falls_back_to_sockets_is_warned_of) {
 }
 
 TEST(RankReport, gpus_that_do_not_reach_each_other_are_in_parentheses_and_warned_of) {
-  std::vector<job::RankFacts> ranks = gpus();
+  std::vector<measure::RankFacts> ranks = gpus();
   ranks[0].gpu->links[1] = ranks[1].gpu->links[0] = {GpuWay::system, false};
   EXPECT_TRUE(has(rank_table(ranks), "    0      =  (SYS)\n")) << rank_table(ranks);
   const std::string text = only_warning(ranks);
@@ -121,7 +121,7 @@ TEST(RankReport, gpus_that_do_not_reach_each_other_are_in_parentheses_and_warned
 }
 
 TEST(RankReport, a_gpu_that_two_ranks_share_is_the_same_one) {
-  std::vector<job::RankFacts> ranks = gpus();
+  std::vector<measure::RankFacts> ranks = gpus();
   ranks[1].gpu = ranks[0].gpu;
   ranks[0].gpu->links = ranks[1].gpu->links = {{}, {}};
   EXPECT_TRUE(has(rank_table(ranks), "    0      =      =\n")) << rank_table(ranks);
@@ -129,7 +129,7 @@ TEST(RankReport, a_gpu_that_two_ranks_share_is_the_same_one) {
 }
 
 TEST(RankReport, ranks_that_lack_what_others_have_are_named) {
-  std::vector<job::RankFacts> ranks = gpus();
+  std::vector<measure::RankFacts> ranks = gpus();
   ranks[3].gpu = std::nullopt;
   ranks[3].why_no_gpu = "no NVIDIA driver is loaded";
   std::string text = only_warning(ranks);
@@ -142,7 +142,7 @@ TEST(RankReport, ranks_that_lack_what_others_have_are_named) {
 }
 
 TEST(RankReport, the_same_advice_for_several_ranks_is_one_line) {
-  std::vector<job::RankFacts> ranks = {plain("a", {0}), plain("a", {1}), plain("a", {2})};
+  std::vector<measure::RankFacts> ranks = {plain("a", {0}), plain("a", {1}), plain("a", {2})};
   ranks[0].advice = ranks[2].advice = "each rank on a is pinned to one core";
   EXPECT_EQ(only_warning(ranks), "ranks 0,2: each rank on a is pinned to one core");
 }

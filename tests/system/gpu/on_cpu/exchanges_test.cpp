@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "comm/threads.h"
-#include "job/rank_facts.h"
 #include "machine/cluster.h"
 #include "measure/device_exchanges.h"
+#include "measure/rank_facts.h"
 #include "run/cuda/staged_world.h"
 #include "show/rank_report.h"
 #include "support/cli_on_cpu.h"
@@ -54,10 +54,10 @@ class RanksOfGpus : public testing::Test {
   ~RanksOfGpus() override { fake_cuda() = {}; }
 
   /// What rank 0 learns.
-  static std::vector<job::RankFacts> look(std::size_t ranks) {
-    std::vector<job::RankFacts> facts;
+  static std::vector<measure::RankFacts> look(std::size_t ranks) {
+    std::vector<measure::RankFacts> facts;
     comm::ThreadJob(ranks).run([&](comm::World& world) {
-      std::vector<job::RankFacts> all = job::look_at_ranks(world, "/nowhere");
+      std::vector<measure::RankFacts> all = measure::look_at_ranks(world, "/nowhere");
       if (world.rank().index() == 0) facts = std::move(all);
     });
     return facts;
@@ -66,7 +66,7 @@ class RanksOfGpus : public testing::Test {
 
 TEST_F(RanksOfGpus, each_takes_the_one_of_its_number_and_finds_its_ways_to_the_others) {
   fake_cuda().devices = 4;
-  const std::vector<job::RankFacts> facts = look(3);
+  const std::vector<measure::RankFacts> facts = look(3);
   ASSERT_EQ(facts.size(), 3U);
   for (std::size_t rank = 0; rank < facts.size(); ++rank) {
     ASSERT_TRUE(facts[rank].gpu.has_value());
@@ -83,7 +83,7 @@ TEST_F(RanksOfGpus, each_takes_the_one_of_its_number_and_finds_its_ways_to_the_o
 }
 
 TEST_F(RanksOfGpus, that_share_the_only_one_exchange_by_way_of_the_host) {
-  const std::vector<job::RankFacts> facts = look(2);
+  const std::vector<measure::RankFacts> facts = look(2);
   ASSERT_EQ(facts.size(), 2U);
   EXPECT_EQ(facts[1].gpu->bus_id, facts[0].gpu->bus_id);
   EXPECT_EQ(facts[1].between, "by way of the host (rank 0: it shares its GPU with another rank)");

@@ -22,10 +22,11 @@ class GpuPlaces : public GpuCommands {
   ~GpuPlaces() override { fake_cuda() = {}; }
 
   /// Where each of so many ranks of a host finds itself; all of them call together.
-  static std::vector<job::GpuPlace> places(std::size_t ranks) {
-    std::vector<job::GpuPlace> places(ranks);
+  static std::vector<measure::GpuPlace> places(std::size_t ranks) {
+    std::vector<measure::GpuPlace> places(ranks);
     comm::ThreadJob threads(ranks);
-    threads.run([&](comm::World& world) { places[world.rank().index()] = job::place_gpu(world); });
+    threads.run(
+        [&](comm::World& world) { places[world.rank().index()] = measure::place_gpu(world); });
     return places;
   }
 };
@@ -40,7 +41,7 @@ TEST_F(GpuPlaces, a_rank_takes_the_gpu_of_its_number_on_the_host) {
 }
 
 TEST_F(GpuPlaces, the_only_gpu_is_shared_by_all_ranks_of_the_host) {
-  for (const job::GpuPlace& place : places(3)) {
+  for (const measure::GpuPlace& place : places(3)) {
     EXPECT_EQ(place.index, 0);
     EXPECT_EQ(place.ranks, 3);
   }
@@ -50,9 +51,9 @@ TEST_F(GpuPlaces, the_only_gpu_is_shared_by_all_ranks_of_the_host) {
 TEST_F(GpuPlaces, slices_of_one_board_are_not_one_gpu_and_nccl_does_not_take_them) {
   fake_cuda().devices = 2;
   fake_cuda().are_slices = true;
-  for (const job::GpuPlace& place : places(2)) {
+  for (const measure::GpuPlace& place : places(2)) {
     EXPECT_EQ(place.ranks, 1);
-    EXPECT_EQ(place.between, job::Between::host);
+    EXPECT_EQ(place.between, measure::Between::host);
     EXPECT_NE(place.why_not_nccl.find("slice"), std::string::npos) << place.why_not_nccl;
   }
 }
@@ -83,16 +84,16 @@ TEST_F(GpuPlaces, ranks_that_share_a_gpu_need_as_often_its_memory) {
 TEST_F(GpuPlaces, what_nccl_takes_is_left_free_for_it) {
   constexpr std::int64_t gib = std::int64_t{1} << 30, mib = std::int64_t{1} << 20;
   fake_cuda().free_bytes = 10 * gib;
-  job::GpuPlace place;
-  const job::Communicators communicators{.groups = 2, .channels = 4};
-  place.between = job::Between::host;
-  EXPECT_EQ(job::memory_share(&place, 1, 0, communicators), 17 * gib / 2);
-  place.between = job::Between::nccl;
-  EXPECT_EQ(job::memory_share(&place, 1, 0, communicators),
+  measure::GpuPlace place;
+  const measure::Communicators communicators{.groups = 2, .channels = 4};
+  place.between = measure::Between::host;
+  EXPECT_EQ(measure::memory_share(&place, 1, 0, communicators), 17 * gib / 2);
+  place.between = measure::Between::nccl;
+  EXPECT_EQ(measure::memory_share(&place, 1, 0, communicators),
             17 * gib / 2 - (666 + 36) * mib - 4 * 65 * mib);
-  EXPECT_EQ(job::memory_share(&place, 1, 0), 17 * gib / 2);
+  EXPECT_EQ(measure::memory_share(&place, 1, 0), 17 * gib / 2);
   fake_cuda().free_bytes = gib;
-  EXPECT_EQ(job::memory_share(&place, 1, 0, communicators), 0);
+  EXPECT_EQ(measure::memory_share(&place, 1, 0, communicators), 0);
 }
 
 /// Memory is shared out before a job is compiled for it.
@@ -105,9 +106,9 @@ TEST_F(GpuPlaces, communicators_are_counted_before_a_job_is_compiled_as_they_are
     const job::Job ready = job::prepare(job::settle(config::load(files, sets), {}));
     std::int64_t most = 0;
     for (const program::Bundle& bundle : ready.programs.classes)
-      most = std::max(most, job::nccl_bytes(job::communicators_of(bundle)));
+      most = std::max(most, measure::nccl_bytes(measure::communicators_of(bundle)));
     EXPECT_GT(most, 0) << sets[1];
-    EXPECT_EQ(job::nccl_bytes(job::communicators_of(run)), most) << sets[1];
+    EXPECT_EQ(measure::nccl_bytes(job::communicators_of(run)), most) << sets[1];
   }
 }
 
@@ -116,14 +117,14 @@ TEST_F(GpuPlaces, a_job_that_leaves_no_room_for_nccl_does_not_fit) {
                                  sets = {"run.device=cuda", "parallel.data=2",
                                          "parallel.tensor.x=2"};
   job::Job ready = job::prepare(job::settle(config::load(files, sets), {}));
-  const job::Communicators made = job::communicators_of(ready.bundle());
+  const measure::Communicators made = measure::communicators_of(ready.bundle());
   EXPECT_GE(made.groups, 2);
   const std::int64_t regions = ready.bundle().persistent_bytes + ready.bundle().transient_bytes,
                      late = std::int64_t{3} << 29;
   ready.gpu = {};
   fake_cuda().free_bytes = late + regions;
   EXPECT_NO_THROW(job::check_memory(ready));
-  ready.gpu.between = job::Between::nccl;
+  ready.gpu.between = measure::Between::nccl;
   try {
     job::check_memory(ready);
     ADD_FAILURE() << "NCCL takes some of it";
@@ -132,7 +133,7 @@ TEST_F(GpuPlaces, a_job_that_leaves_no_room_for_nccl_does_not_fit) {
     EXPECT_NE(std::string(error.what()).find(" for communicators of NCCL"), std::string::npos)
         << error.what();
   }
-  fake_cuda().free_bytes += job::nccl_bytes(made);
+  fake_cuda().free_bytes += measure::nccl_bytes(made);
   EXPECT_NO_THROW(job::check_memory(ready));
 }
 

@@ -1,9 +1,9 @@
-#include "job/cuda_run.h"
+#include "measure/cuda_run.h"
 
 #include "base/error.h"
-#include "job/cuda_parts.h"
+#include "measure/cuda_parts.h"
 
-namespace fourfold::job {
+namespace fourfold::measure {
 
 std::optional<machine::Target> cuda_target(CudaKernels, std::vector<machine::Choice>) {
   return std::nullopt;
@@ -31,4 +31,4 @@ std::unique_ptr<CudaForThreads> open_cuda_for_threads() {
   throw UserError(ExitCode::environment, machine::trouble(cuda_facts()));
 }
 
-}  // namespace fourfold::job
+}  // namespace fourfold::measure

@@ -1,27 +1,14 @@
-#include "job/kernel_table.h"
+#include "measure/kernel_table.h"
 
-#include "base/error.h"
-#include "base/file.h"
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "base/text.h"
-#include "config/config.h"
-#include "job/cuda_parts.h"
-#include "job/cuda_run.h"
 #include "kernels/cpu/libraries.h"
 #include "kernels/cpu/target.h"
+#include "measure/cuda_parts.h"
+#include "measure/cuda_run.h"
 
-namespace fourfold::job {
-
-std::string named_kernel_table(const std::string& value) {
-  if (value == config::KernelTable::automatic || value == config::KernelTable::builtin) return {};
-  if (value.empty() || !file_exists(value))
-    throw UserError(ExitCode::bad_config,
-                    format("run.kernel_table: there is no file '{}'; expected auto, builtin, or a "
-                           "file of `fourfold bench kernels CONFIG -o FILE`",
-                           value));
-  return read_file(value, ExitCode::bad_config);
-}
+namespace fourfold::measure {
 
 std::string kernel_cpu() {
   return host_facts().cpu_model + "; " + join(kernels::cpu::instruction_sets(), " ");
@@ -60,4 +47,4 @@ std::vector<machine::Choice> measured_device_choices(const std::string& text,
   return machine::device_choices_of(parse_device_table(text, path), path, kernel_device());
 }
 
-}  // namespace fourfold::job
+}  // namespace fourfold::measure

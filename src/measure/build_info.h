@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 
-namespace fourfold::job {
+namespace fourfold::measure {
 
 /// The commit, "-dirty" after it where the sources differed; "unknown" outside a repository.
 /// Written by the build (scripts/write_commit.cmake).
@@ -34,4 +34,4 @@ Json libraries_json();
 /// "fourfold 0.1.0, commit 5e234c5", the compiler it was built with, a line for each library.
 std::string version_text();
 
-}  // namespace fourfold::job
+}  // namespace fourfold::measure

@@ -1,6 +1,6 @@
-#include "job/cuda_parts.h"
+#include "measure/cuda_parts.h"
 
-namespace fourfold::job {
+namespace fourfold::measure {
 
 machine::CudaFacts cuda_facts() {
   return {};
@@ -19,4 +19,4 @@ std::optional<std::int64_t> cuda_free_memory_bytes(int) {
   return std::nullopt;
 }
 
-}  // namespace fourfold::job
+}  // namespace fourfold::measure

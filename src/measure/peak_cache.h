@@ -8,7 +8,7 @@
 #include "base/dtype.h"
 #include "comm/launcher.h"
 
-namespace fourfold::job {
+namespace fourfold::measure {
 
 /// The folder for what can be found again: XDG_CACHE_HOME/fourfold or HOME/.cache/fourfold. Empty
 /// where the environment names neither.
@@ -43,4 +43,4 @@ class PeakCache {
   std::string path_;  // empty: nothing is kept
 };
 
-}  // namespace fourfold::job
+}  // namespace fourfold::measure

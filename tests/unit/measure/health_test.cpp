@@ -1,4 +1,4 @@
-#include "job/health.h"
+#include "measure/health.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "kernels/cpu/libraries.h"
 
-namespace fourfold::job {
+namespace fourfold::measure {
 namespace {
 
 constexpr std::int64_t gibibyte = std::int64_t{1} << 30;
@@ -102,4 +102,4 @@ TEST(Health, a_missing_mpirun_is_a_warning) {
 }
 
 }  // namespace
-}  // namespace fourfold::job
+}  // namespace fourfold::measure

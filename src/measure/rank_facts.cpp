@@ -1,4 +1,4 @@
-#include "job/rank_facts.h"
+#include "measure/rank_facts.h"
 
 #include <algorithm>
 #include <charconv>
@@ -12,11 +12,11 @@
 #include "base/json.h"
 #include "comm/mpi.h"
 #include "comm/nccl_api.h"
-#include "job/cuda_parts.h"
-#include "job/cuda_run.h"
-#include "job/device.h"
+#include "measure/cuda_parts.h"
+#include "measure/cuda_run.h"
+#include "measure/gpu_place.h"
 
-namespace fourfold::job {
+namespace fourfold::measure {
 namespace {
 
 /// Errors of one rank begin with its name, so that a job which it ends says whose they are.
@@ -179,4 +179,4 @@ RankFacts rank_facts_of_text(const std::string& text) {
   return facts;
 }
 
-}  // namespace fourfold::job
+}  // namespace fourfold::measure

@@ -1,19 +1,19 @@
-#include "job/cuda_run.h"
+#include "measure/cuda_run.h"
 
 #include <utility>
 
 #include "comm/nccl_world.h"
-#include "job/cuda_parts.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/target.h"
 #include "measure/cuda/device.h"
 #include "measure/cuda/device_kernels.h"
+#include "measure/cuda_parts.h"
 #include "run/cuda/cuda_backend.h"
 #include "run/cuda/cuda_device.h"
 #include "run/cuda/shared_gpu_backend.h"
 #include "run/cuda/staged_world.h"
 
-namespace fourfold::job {
+namespace fourfold::measure {
 namespace {
 
 /// With the device it works on.
@@ -122,4 +122,4 @@ std::unique_ptr<CudaForThreads> open_cuda_for_threads() {
   return std::make_unique<SharedByThreads>();
 }
 
-}  // namespace fourfold::job
+}  // namespace fourfold::measure

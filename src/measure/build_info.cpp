@@ -1,12 +1,12 @@
-#include "job/build_info.h"
+#include "measure/build_info.h"
 
 #include "base/format.h"
 #include "base/text.h"
 #include "comm/mpi.h"
-#include "job/cuda_parts.h"
 #include "kernels/cpu/libraries.h"
+#include "measure/cuda_parts.h"
 
-namespace fourfold::job {
+namespace fourfold::measure {
 
 BuildInfo build_info() {
   return {FOURFOLD_VERSION,    build_commit,   FOURFOLD_COMPILER,
@@ -62,4 +62,4 @@ std::string version_text() {
   return text;
 }
 
-}  // namespace fourfold::job
+}  // namespace fourfold::measure

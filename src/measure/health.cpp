@@ -1,4 +1,4 @@
-#include "job/health.h"
+#include "measure/health.h"
 
 #include <sys/resource.h>
 #include <sys/statvfs.h>
@@ -15,11 +15,11 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "comm/nccl_api.h"
-#include "job/build_info.h"
-#include "job/cuda_parts.h"
 #include "kernels/cpu/libraries.h"
+#include "measure/build_info.h"
+#include "measure/cuda_parts.h"
 
-namespace fourfold::job {
+namespace fourfold::measure {
 namespace {
 
 using Item = HealthItem;
@@ -318,4 +318,4 @@ std::vector<HealthItem> health(const HostFacts& host,
   return items;
 }
 
-}  // namespace fourfold::job
+}  // namespace fourfold::measure

@@ -1,8 +1,8 @@
-#include "job/cuda_parts.h"
+#include "measure/cuda_parts.h"
 
 #include "kernels/cuda/devices.h"
 
-namespace fourfold::job {
+namespace fourfold::measure {
 
 machine::CudaFacts cuda_facts() {
   return kernels::cuda::facts();
@@ -21,4 +21,4 @@ std::optional<std::int64_t> cuda_free_memory_bytes(int device) {
   return kernels::cuda::free_memory_bytes(device);
 }
 
-}  // namespace fourfold::job
+}  // namespace fourfold::measure

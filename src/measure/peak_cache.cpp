@@ -1,4 +1,4 @@
-#include "job/peak_cache.h"
+#include "measure/peak_cache.h"
 
 #include <algorithm>
 
@@ -9,9 +9,9 @@
 #include "base/host_facts.h"
 #include "base/json.h"
 #include "base/small_file.h"
-#include "job/build_info.h"
+#include "measure/build_info.h"
 
-namespace fourfold::job {
+namespace fourfold::measure {
 namespace {
 
 /// No core computes so fast: tiles of 16 x 16 products of 32 bf16 numbers, one in 16 cycles of 5
@@ -96,4 +96,4 @@ void PeakCache::write(const KnownPeak& peak) const {
   }
 }
 
-}  // namespace fourfold::job
+}  // namespace fourfold::measure

@@ -1,4 +1,4 @@
-#include "job/peak_cache.h"
+#include "measure/peak_cache.h"
 
 #include <filesystem>
 
@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/format.h"
 
-namespace fourfold::job {
+namespace fourfold::measure {
 namespace {
 
 namespace fs = std::filesystem;
@@ -84,4 +84,4 @@ TEST(CacheFolder, is_the_users_as_the_environment_says) {
 }
 
 }  // namespace
-}  // namespace fourfold::job
+}  // namespace fourfold::measure

@@ -11,7 +11,7 @@
 #include "base/host_facts.h"
 #include "comm/launcher.h"
 
-namespace fourfold::job {
+namespace fourfold::measure {
 
 enum class Verdict : std::uint8_t {
   ok,
@@ -34,4 +34,4 @@ std::vector<HealthItem> health(const HostFacts& host,
                                std::span<const char* const> telling_variables,
                                const comm::Variable& variable);
 
-}  // namespace fourfold::job
+}  // namespace fourfold::measure

@@ -1,5 +1,5 @@
 // What ranks say of themselves, as text and over the ranks of a job that has no GPU.
-#include "job/rank_facts.h"
+#include "measure/rank_facts.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "comm/mpi.h"
 #include "comm/threads.h"
 
-namespace fourfold::job {
+namespace fourfold::measure {
 namespace {
 
 TEST(RankFacts, read_back_as_they_were) {
@@ -48,4 +48,4 @@ TEST(RankFacts, all_ranks_learn_what_each_has_found) {
 }
 
 }  // namespace
-}  // namespace fourfold::job
+}  // namespace fourfold::measure

@@ -16,7 +16,7 @@
 #include "run/backend.h"
 #include "run/cuda/device.h"
 
-namespace fourfold::job {
+namespace fourfold::measure {
 
 /// The facts of the CUDA kernels, first of all those that were measured, or of our own ones alone;
 /// needs neither driver nor device. None without CUDA in the build. Attention is cuDNN's where it
@@ -70,4 +70,4 @@ class CudaForThreads {
 /// Errors: as make_cuda_backend.
 std::unique_ptr<CudaForThreads> open_cuda_for_threads();
 
-}  // namespace fourfold::job
+}  // namespace fourfold::measure

@@ -1,4 +1,4 @@
-// The file of run.kernel_table: which CPU or GPU this is, and what the file says for a run here.
+// Which CPU or GPU this is to a table of kernels, and what such a table says for a run here.
 #pragma once
 
 #include <optional>
@@ -7,11 +7,7 @@
 
 #include "machine/kernel_table.h"
 
-namespace fourfold::job {
-
-/// The text of the file that run.kernel_table names; empty where it says `auto` or `builtin`.
-/// Errors: UserError(bad_config).
-std::string named_kernel_table(const std::string& value);
+namespace fourfold::measure {
 
 /// Model of this CPU and the instruction sets that the kernels were compiled for: where both are
 /// the same, so are the best kernels.
@@ -36,4 +32,4 @@ machine::KernelTable parse_device_table(const std::string& text, const std::stri
 std::vector<machine::Choice> measured_device_choices(const std::string& text,
                                                      const std::string& path);
 
-}  // namespace fourfold::job
+}  // namespace fourfold::measure

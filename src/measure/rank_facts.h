@@ -12,7 +12,7 @@
 #include "comm/world.h"
 #include "machine/cuda_facts.h"
 
-namespace fourfold::job {
+namespace fourfold::measure {
 
 struct RankGpu {
   int index = 0;  // among those that the rank sees
@@ -52,4 +52,4 @@ std::vector<RankFacts> look_at_ranks(comm::World& world, const std::string& nccl
 std::string to_text(const RankFacts& facts);
 RankFacts rank_facts_of_text(const std::string& text);
 
-}  // namespace fourfold::job
+}  // namespace fourfold::measure

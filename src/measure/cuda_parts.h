@@ -9,7 +9,7 @@
 
 #include "machine/cuda_facts.h"
 
-namespace fourfold::job {
+namespace fourfold::measure {
 
 /// Driver, devices, and whether this build can work on them; no context is made on any device, and
 /// nothing is thrown for what is absent. Without CUDA in the build the state is `not_built`.
@@ -27,4 +27,4 @@ std::vector<machine::CudaLibrary> cuda_libraries();
 /// of that number answers.
 std::optional<std::int64_t> cuda_free_memory_bytes(int device);
 
-}  // namespace fourfold::job
+}  // namespace fourfold::measure

@@ -3,14 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
+#include "base/dtype.h"
 #include "base/json.h"
-#include "comm/launch.h"
 #include "comm/launcher.h"
-#include "job/job.h"
+#include "comm/world.h"
 
-namespace fourfold::job {
+namespace fourfold::measure {
 
 /// The best rate of matrix products that was measured on the machines of a run.
 struct MeasuredPeak {
@@ -21,17 +20,17 @@ struct MeasuredPeak {
   std::int64_t measurements = 1;  // that it is the best of, on this host
 };
 
-/// Best rate of the library's matrix product in the run's precision on as many threads as all ranks
-/// of this host use together: what the user's cache knows of this machine or, until it knows
-/// enough, the best of that and about half a second of measuring now. All processes call together:
-/// one of each host measures, and the rates of the hosts are added. None where the run is too short
-/// to be worth it, or computes on a GPU.
-std::optional<MeasuredPeak> find_peak(const Job& job, comm::Together& together,
-                                      const comm::Variable& variable);
+/// Best rate of the library's matrix product in such numbers on the threads that all ranks of this
+/// host want together, as far as it has cores: what the user's cache knows of this machine or,
+/// until it knows enough, the best of that and about half a second of measuring now. All processes
+/// call together: one of each host measures, and the rates of the hosts are added. `world` is null
+/// for a process that is alone.
+MeasuredPeak find_peak(DType dtype, int wanted_threads, comm::World* world,
+                       const comm::Variable& variable);
 /// For a run that computed faster than its peak: the next starts measure it again.
 void doubt_peak(const MeasuredPeak& peak, const comm::Variable& variable);
 
 /// As the record of a run has it.
 Json to_json(const MeasuredPeak& peak);
 
-}  // namespace fourfold::job
+}  // namespace fourfold::measure

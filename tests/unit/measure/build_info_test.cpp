@@ -1,8 +1,8 @@
-#include "job/build_info.h"
+#include "measure/build_info.h"
 
 #include <gtest/gtest.h>
 
-namespace fourfold::job {
+namespace fourfold::measure {
 namespace {
 
 TEST(BuildInfo, its_record_names_the_commit_and_every_library) {
@@ -14,4 +14,4 @@ TEST(BuildInfo, its_record_names_the_commit_and_every_library) {
 }
 
 }  // namespace
-}  // namespace fourfold::job
+}  // namespace fourfold::measure
