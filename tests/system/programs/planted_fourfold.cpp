@@ -64,7 +64,7 @@ using Make = std::unique_ptr<fourfold::run::Backend>(const fourfold::job::Job&,
                                                      fourfold::measure::CudaForThreads*);
 #define MAKE_BACKEND                                                                            \
   "_ZN8fourfold3job12make_backendERKNS0_3JobEPNS_4comm5WorldERKNSt7__cxx1112basic_stringIcSt11" \
-  "char_traitsIcESaIcEEEPNS0_14CudaForThreadsE"
+  "char_traitsIcESaIcEEEPNS_7measure14CudaForThreadsE"
 Make real __asm__("__real_" MAKE_BACKEND);
 Make wrapped __asm__("__wrap_" MAKE_BACKEND);
 std::unique_ptr<fourfold::run::Backend> wrapped(const fourfold::job::Job& job,
