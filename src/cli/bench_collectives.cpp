@@ -1,4 +1,4 @@
-#include "cli/bench_collectives.h"
+#include "cli/bench.h"
 
 #include <algorithm>
 #include <charconv>
@@ -18,7 +18,6 @@
 #include "comm/mpi.h"
 #include "comm/threads.h"
 #include "job/device.h"
-#include "job/job.h"
 #include "machine/known_clusters.h"
 #include "measure/cuda_run.h"
 #include "measure/device_exchanges.h"

@@ -1,4 +1,4 @@
-#include "cli/bench_machine.h"
+#include "cli/bench.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -10,7 +10,6 @@
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "base/units.h"
-#include "cli/bench_job.h"
 #include "comm/launch.h"
 #include "comm/threads.h"
 #include "job/job.h"

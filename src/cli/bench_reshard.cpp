@@ -1,4 +1,4 @@
-#include "cli/bench_reshard.h"
+#include "cli/bench.h"
 
 #include <algorithm>
 #include <charconv>

@@ -4,12 +4,13 @@
 #include <functional>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/format.h"
 #include "base/last_resort.h"
-#include "cli/commands.h"
-#include "command_line/carry_out.h"
+#include "cli/command.h"
+#include "cli/parse.h"
 #include "screen/print.h"
 
 namespace fourfold::cli {
@@ -43,45 +44,19 @@ int guarded(const std::function<void()>& command) {
   }
 }
 
-/// What each command of a line does.
-constexpr command_line::Actions actions{
-    .train = train,
-    .generate = generate,
-    .ckpt_ls = ckpt_ls,
-    .ckpt_info = ckpt_info,
-    .ckpt_verify = ckpt_verify,
-    .ckpt_prune = ckpt_prune,
-    .eval = eval,
-    .report = report,
-    .export_model = export_model,
-    .import_model = import_model,
-    .data_tokenize = data_tokenize,
-    .data_train_tokenizer = data_train_tokenizer,
-    .data_inspect = data_inspect,
-    .data_verify = data_verify,
-    .trace_summary = trace_summary,
-    .trace_tasks = trace_tasks,
-    .program = program,
-    .plan = plan,
-    .verify = verify,
-    .simulate = simulate,
-    .config_check = config_check,
-    .config_show = config_show,
-    .config_diff = config_diff,
-    .config_explain = config_explain,
-    .config_schema = config_schema,
-    .config_new = config_new,
-    .bench = bench,
-    .machines = machines,
-    .doctor = doctor,
-    .completion = [](const std::string& script) { screen::print_text(script); }};
+void carry_out(int argc, char** argv, const comm::Variable& variable) {
+  const std::vector<std::string> line(argv, argv + argc);
+  Commands commands({line, variable});
+  add_commands(commands);
+  if (const Command* chosen = parse(commands, line)) chosen->run();
+}
 
 }  // namespace
 
 int run(int argc, char** argv, const comm::Variable& variable) {
   const LastResort last_resort(no_memory);
   try {
-    return guarded([&] { command_line::carry_out(argc, argv, variable, actions); });
+    return guarded([&] { carry_out(argc, argv, variable); });
   } catch (const std::bad_alloc&) {
     return report_out_of_memory(no_memory);
   }

@@ -1,5 +1,4 @@
-// The command line: subcommands and their options. What each does stands in its own file, see
-// commands.h.
+// The command line: one command of it is run. What each command is stands in a file of commands/.
 #pragma once
 
 #include "comm/launcher.h"

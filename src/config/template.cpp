@@ -118,4 +118,24 @@ std::string template_yaml(std::string_view name, std::string_view file) {
   return text;
 }
 
+TemplateName template_named(const std::string& model, const std::optional<std::string>& size) {
+  const auto kind = kind_named(model);
+  if (!kind || template_sizes(*kind).empty()) {
+    std::vector<std::string> options;
+    for (const model::Kind one : model::kinds)
+      if (!template_sizes(one).empty()) options.push_back("--model " + kind_word(one));
+    const std::string_view file = kind ? family_schema(*kind).example_file : "";
+    throw UserError(
+        ExitCode::bad_config,
+        format("there is no template of a '{}'; choose {}{}", model, join(options, " or "),
+               file.empty() ? std::string() : format(", or begin with {}", file)));
+  }
+  const std::vector<std::string> sizes = template_sizes(*kind);
+  std::string asked = size.value_or(std::string(family_schema(*kind).usual_size));
+  if (std::ranges::find(sizes, asked) == sizes.end())
+    throw UserError(ExitCode::bad_config, format("there is no size '{}' of a {}; choose one of {}",
+                                                 asked, model, join(sizes, ", ")));
+  return {*kind, std::move(asked)};
+}
+
 }  // namespace fourfold::config

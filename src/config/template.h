@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,14 @@ namespace fourfold::config {
 std::vector<std::string> template_sizes(model::Kind kind);
 /// "0.8M, 10M (default: 10M); of a unet 1.2M": all of them.
 std::string template_sizes_text();
+
+struct TemplateName {
+  model::Kind kind;
+  std::string size;
+};
+/// The template of a family and a size by their words; no size: the usual one of the family.
+/// Errors: UserError(bad_config) with the families, or the sizes, that there are.
+TemplateName template_named(const std::string& model, const std::optional<std::string>& size);
 
 /// A file with every key, its meaning and its value, that trains a model of this size; keys that
 /// follow from others stand in comments. Loading it gives no problems. `file`: its name, for the

@@ -70,6 +70,11 @@ void add_lines(const std::vector<machine::KernelTable::Line>& more, machine::Ker
 
 }  // namespace
 
+DeviceKernels allowed_by(const machine::Target& target, DeviceKernels kernels) {
+  kernels.choosing = allowed_by(target, std::move(kernels.choosing));
+  return kernels;
+}
+
 void measure_step(const std::vector<Call>& calls, const DeviceKernels& kernels, const Print& print,
                   machine::KernelTable& table) {
   print(call_header());

@@ -21,6 +21,9 @@ struct DeviceKernels {
   std::function<double(DType)> peak_flops_per_s;
 };
 
+/// The same without the implementations that the target may not have.
+DeviceKernels allowed_by(const machine::Target& target, DeviceKernels kernels);
+
 /// Prints a line for each call by each implementation, and one for the step; adds to the table what
 /// its lines do not have yet.
 void measure_step(const std::vector<Call>& calls, const DeviceKernels& kernels, const Print& print,

@@ -1,6 +1,6 @@
 // A look at whether this build and this machine can train, item by item: the build, CPU, memory,
-// limits, OpenMP, launchers, GPUs and disk. Not how a person sees the items (cli/doctor.cpp), and
-// nothing is measured.
+// limits, OpenMP, launchers, GPUs and disk. Not how a person sees the items
+// (cli/commands/doctor.cpp), and nothing is measured.
 #pragma once
 
 #include <cstdint>

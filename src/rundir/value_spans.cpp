@@ -1,5 +1,7 @@
 #include "rundir/value_spans.h"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <utility>
 
@@ -58,6 +60,31 @@ std::vector<ValueSpan> spans_of(const config::Key& key, const std::vector<Held>&
     spans.push_back({std::move(now), held.first_step, std::nullopt});
   }
   return spans;
+}
+
+std::string differences(const std::vector<Held>& left, const std::vector<Held>& right) {
+  struct DifferentKey {
+    std::string key;
+    std::array<std::vector<ValueSpan>, 2> sides;
+  };
+  std::vector<DifferentKey> rows;
+  std::size_t columns = 0;
+  for (const config::Key& key : config::keys()) {
+    DifferentKey row{key.path, {spans_of(key, left), spans_of(key, right)}};
+    if (row.sides[0] == row.sides[1]) continue;
+    for (const auto& side : row.sides)
+      for (const ValueSpan& span : side) columns = std::max(columns, span.origin.value.size());
+    rows.push_back(std::move(row));
+  }
+  std::string text;
+  for (const DifferentKey& row : rows) {
+    text += row.key + "\n";
+    for (std::size_t side = 0; side < row.sides.size(); ++side)
+      for (const ValueSpan& span : row.sides[side])
+        text += format("  {} {:<{}}  # {}\n", side == 0 ? '-' : '+', span.origin.value, columns,
+                       span.place());
+  }
+  return text;
 }
 
 }  // namespace fourfold::rundir

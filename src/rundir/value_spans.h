@@ -40,4 +40,8 @@ struct ValueSpan {
 /// The values of a key, in the order of the steps; equal ones in a row are one.
 std::vector<ValueSpan> spans_of(const config::Key& key, const std::vector<Held>& configs);
 
+/// The keys in which the two sides differ, each with a line for every value of the left side ("-
+/// "), then of the right one ("+ "), and the place of that value. Empty: none differs.
+std::string differences(const std::vector<Held>& left, const std::vector<Held>& right);
+
 }  // namespace fourfold::rundir

@@ -17,6 +17,10 @@
 namespace fourfold::train {
 namespace {
 
+std::size_t leading_spaces(std::string_view text) {
+  return std::min(text.find_first_not_of(' '), text.size());
+}
+
 class WindowFeeder final : public run::Feeder {
  public:
   WindowFeeder(const Windows& windows, std::int64_t first) : windows_(windows), first_(first) {}
@@ -105,6 +109,18 @@ TokenScores score_tokens(const Windows& windows, run::Executor& executor, bool k
       scores.logits.push_back(static_cast<float>(logits->values[i]));
   }
   return scores;
+}
+
+std::size_t scored_bytes(const tokenizer::Tokenizer& tokenizer, std::span<const std::int32_t> ids,
+                         std::string_view text) {
+  const std::string first = tokenizer.decode(ids.first(1));
+  const std::size_t spaces = leading_spaces(text), spaces_of_first = leading_spaces(first);
+  std::size_t unscored = 0;
+  if (spaces_of_first < first.size())
+    unscored = spaces + first.size() - spaces_of_first;
+  else
+    unscored = first.size() - (leading_spaces(tokenizer.decode(ids)) > spaces ? 1 : 0);
+  return text.size() - std::min(unscored, text.size());
 }
 
 Json to_json(const Windows& windows, const TokenScores& scores) {

@@ -1,14 +1,18 @@
 // How likely a model finds each token of a text, by the program that evaluates.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/json.h"
 #include "run/executor.h"
+#include "tokenizer/tokenizer.h"
 
 namespace fourfold::train {
 
@@ -44,6 +48,12 @@ struct TokenScores {
 /// is told how many windows are done.
 TokenScores score_tokens(const Windows& windows, run::Executor& executor, bool keeps_logits,
                          const std::function<void(std::int64_t)>& progress);
+
+/// Counts the bytes of the text that the scored tokens stand for: the first token is not predicted,
+/// and its bytes do not count. A tokenizer may put a space before a text, or drop those that it
+/// begins with.
+std::size_t scored_bytes(const tokenizer::Tokenizer& tokenizer, std::span<const std::int32_t> ids,
+                         std::string_view text);
 
 /// Loss, perplexity, and for each token its id and log probability.
 Json to_json(const Windows& windows, const TokenScores& scores);

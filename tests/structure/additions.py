@@ -8,8 +8,8 @@ import repository
 
 ADDED = pathlib.Path(__file__).resolve().parent / "added"
 # How many files an addition may touch, and the page of keys beside them: an op that computes each element by itself, one with a
-# cut form, an optimizer, a family of models, a format of data, a collective that is a variant of another.
-MOST_FILES = {"swish": 4, "square_norm": 6, "adagrad": 3, "mlp": 8, "raw": 4, "all_gather_direct": 14}
+# cut form, an optimizer, a family of models, a format of data, a collective that is a variant of another, a command.
+MOST_FILES = {"swish": 4, "square_norm": 6, "adagrad": 3, "mlp": 8, "raw": 4, "all_gather_direct": 14, "bytes": 1}
 SECTION = re.compile(r"== (\S+), (?:(new)|(before|after): (.*))")
 ROW = re.compile(r"FOURFOLD_(?:OP|ELEMENTWISE|OPTIMIZER)_ROW\(\w+, \"(\w+)\"")
 

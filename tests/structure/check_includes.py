@@ -19,7 +19,7 @@ WRAPPERS = (
     ("nlohmann-json", r"nlohmann/.*", ["src/base/json.cpp"]),
     ("fmt", r"fmt/.*", ["src/base/format.h"]),
     ("spdlog", r"spdlog/.*", ["src/screen/log.cpp"]),
-    ("CLI11", r"CLI/.*", ["src/command_line/options.h"]),
+    ("CLI11", r"CLI/.*", ["src/cli/parse.cpp"]),
     ("xxHash", r"xxhash\.h|xxh3\.h", []),
     ("sentencepiece", r"sentencepiece.*", ["src/tokenizer/sentencepiece.cpp", "src/tokenizer/train_sentencepiece.cpp"]),
     ("PCRE2", r"pcre2.*\.h", ["src/tokenizer/pcre2/pattern.cpp"]),
@@ -45,7 +45,7 @@ SOURCES = (".h", ".cpp", ".cu", ".cuh")
 
 # Standard output is wrapped like a library: what a file holds must not command a terminal.
 PRINTERS = {"src/screen/print.cpp": "all that commands print", "src/screen/progress_line.cpp": "a line that moves",
-            "src/cli/doctor.cpp": "a table with colours"}
+            "src/cli/commands/doctor.cpp": "a table with colours"}
 PRINTING = re.compile(r"\b(?:std::)?(?:printf|puts|putchar)\s*\(|,\s*stdout\s*\)|\bstd::cout\b")
 
 

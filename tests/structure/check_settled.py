@@ -80,7 +80,7 @@ def findings(root):
             if name not in SOURCES:
                 yield (f"{path}:{number}: {name} returns a configuration, a settled run or a plan; those are made by "
                        f"{', '.join(SOURCES)} and by src/config/ (changes.h, uses.h)")
-    if "src/cli/export.cpp" in paths:
+    if "src/cli/commands/export.cpp" in paths:
         for name in sorted(set(SOURCES) - made):
             yield f"tests/structure/check_settled.py: {name} makes no configuration, settled run or plan; remove it from SOURCES"
 

@@ -26,7 +26,8 @@ class Ignored:
 
     def __init__(self, root):
         ignore = root / ".gitignore"
-        patterns = ignore.read_text().split() if ignore.exists() else []
+        lines = ignore.read_text().splitlines() if ignore.exists() else []
+        patterns = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
         self.from_root = one_of(pattern for pattern in patterns if pattern.startswith("/"))
         self.anywhere = one_of(pattern for pattern in patterns if not pattern.startswith("/"))
 

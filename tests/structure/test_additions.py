@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Proves that an op is one row, and that an optimizer, a family of models, a format of data and a variant of a collective are a few
-files: adds those of added/ to one copy of the tree, counts the files that each touches, builds the program and what looks at every row
-once, and sees that numerics, text, residues, verifier, fuzzing and the emulation of CUDA cover the ops without a line; that the family
-trains on both kinds of data and by the optimizer, on one rank and on grids; that ranks of threads and of processes train with the
-collective; and that all these programs are proved."""
+"""Proves that an op is one row, that a command is one file, and that an optimizer, a family of models, a format of data and a variant
+of a collective are a few: adds those of added/ to one copy of the tree, counts the files that each touches, builds the program and what
+looks at every row once, and sees that numerics, text, residues, verifier, fuzzing and the emulation of CUDA cover the ops without a
+line; that the family trains on both kinds of data and by the optimizer, on one rank and on grids; that ranks of threads and of processes
+train with the collective; that all these programs are proved; and that the command has help and does what it is for."""
 import argparse
 import json
 import os
@@ -250,6 +250,28 @@ def try_collective(root):
     print(f"gpt with {COLLECTIVE}: loss {serial[0]:.3f} to {serial[-1]:.3f} on one rank, and the same on {', '.join(GATHERING_GRIDS)}", flush=True)
 
 
+def try_command(root):
+    """The added command stands in help where it says, is helped with, does what it is for, and is known to what reads all commands."""
+    program = "build/fourfold"
+    order = re.findall(r"^  ([a-z]+) {2,}", run([program, "--help"], root), re.MULTILINE)
+    place = order.index("bytes") if "bytes" in order else 0
+    if order[place - 1:place + 2] != ["machines", "bytes", "doctor"]:
+        raise Failure(f"`fourfold --help` must list bytes between machines and doctor; it lists {', '.join(order)}")
+    for words, wanted in ((["bytes", "--help"], "Say how many bytes a size is"), (["bytes", "--help"], "Example:\n  fourfold bytes 2GiB"),
+                          (["help", "bytes"], "--grouped"), (["bytes", "2GiB"], "2147483648\n"),
+                          (["bytes", "2GiB", "--grouped"], "2,147,483,648\n"), (["completion", "bash"], "'bytes') echo '--help -h --grouped'")):
+        said = run([program, *words], root)
+        if wanted not in said:
+            raise Failure(f"`fourfold {' '.join(words)}` must say '{wanted}'; it says: {said}")
+    for words, wanted in ((["bytes"], "SIZE is required"), (["bytes", "much"], "'much' is no size"), (["byte", "1"], "did you mean 'bytes'?"),
+                          (["bytes", "1", "--groupd"], "did you mean '--grouped'?")):
+        done = subprocess.run([program, *words], cwd=root, text=True, check=False, capture_output=True)
+        if done.returncode != 2 or wanted not in done.stderr:
+            raise Failure(f"`fourfold {' '.join(words)}` must end with 2 and '{wanted}'; it ends with {done.returncode}: {done.stderr}")
+    print(f"bytes: a command of one file, place {place + 1} of {len(order)} in help; it is helped with, runs, and is known to completion "
+          "and to messages", flush=True)
+
+
 def check_is_read(root):
     """A file of one token alone is learned at once: its loss comes to nothing, where that of the other cannot."""
     (root / "one.raw").write_bytes(bytes([7, 0]) * 20000)
@@ -263,7 +285,7 @@ def check_is_read(root):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tree", type=pathlib.Path, help="the build folder whose compiler the copy is built with")
-    parser.add_argument("--only", choices=[COLLECTIVE], help="add this alone, and try nothing else")
+    parser.add_argument("--only", choices=[COLLECTIVE, "bytes"], help="add this alone, and try nothing else")
     parser.add_argument("--keep", type=pathlib.Path, help="put the copy into this empty folder, and leave it there")
     arguments = parser.parse_args()
     if not os.environ.get("FOURFOLD_LONG"):
@@ -277,7 +299,10 @@ def main():
         rows = add_all(root, [arguments.only] if arguments.only else additions.MOST_FILES)
         check_sources(root)
         build(root, arguments.tree, ["fourfold"] if arguments.only else TARGETS)
-        try_collective(root)
+        if arguments.only in (None, "all_gather_direct"):
+            try_collective(root)
+        if arguments.only in (None, "bytes"):
+            try_command(root)
         if not arguments.only:
             try_models(root)
             try_rows(root, rows)
@@ -287,7 +312,7 @@ def main():
     finally:
         if not arguments.keep:
             shutil.rmtree(scratch)
-    what = arguments.only or f"two ops and an optimizer of {len(rows)} rows, a family, a format and a collective"
+    what = arguments.only or f"two ops and an optimizer of {len(rows)} rows, a family, a format, a collective and a command"
     print(f"{what}: all is well after {(time.monotonic() - start) / 60:.1f} min, with "
           f"{core_seconds() / 60:.1f} min of one core")
     return 0

@@ -224,7 +224,7 @@ class Families(CheckTest):
     def test_a_question_for_the_format_elsewhere(self):
         self.write("src/data/format.h", "enum class Format : std::uint8_t {\n  text,\n  llmc,\n};\n")
         self.write("src/data/source.cpp", "if (spec.format == Format::llmc) return;\n")
-        self.write("src/cli/eval_pictures.cpp", "config.data.format = data::Format::text;\n")
+        self.write("src/cli/commands/eval.cpp", "config.data.format = data::Format::text;\n")
         self.assertEqual(list(check_families.findings(self.root)), [])
         self.write("src/job/other.cpp", "if (spec.format == data::Format::llmc) return;\n")
         self.expect(check_families, "src/job/other.cpp:1: Format::llmc asks which format", "ask data::row_of")

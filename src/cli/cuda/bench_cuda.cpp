@@ -1,8 +1,9 @@
-#include "cli/bench_cuda.h"
+#include "cli/bench.h"
 
 #include "base/error.h"
 #include "base/format.h"
 #include "base/units.h"
+#include "kernels/cuda/target.h"
 #include "machine/peak_rates.h"
 #include "measure/cuda/device.h"
 #include "measure/cuda/device_kernels.h"
@@ -12,6 +13,12 @@
 
 namespace fourfold::cli {
 namespace {
+
+/// How a GPU is to multiply float32 numbers.
+kernels::cuda::FloatProducts float_products(const BenchArguments& arguments) {
+  using kernels::cuda::FloatProducts;
+  return arguments.dtype == "tf32" ? FloatProducts::tf32 : FloatProducts::full;
+}
 
 void print_device(const machine::CudaDevice& device,
                   const std::optional<machine::PeakRates>& sheet) {

@@ -1,4 +1,4 @@
-#include "cli/bench_cuda.h"
+#include "cli/bench.h"
 
 #include "base/error.h"
 #include "measure/cuda_parts.h"
