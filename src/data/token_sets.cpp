@@ -149,8 +149,9 @@ void agree(std::unique_ptr<const tokenizer::Tokenizer>& tokenizer, const std::st
                          where, fingerprint, tokenizer->fingerprint()));
 }
 
-std::unique_ptr<const tokenizer::Tokenizer> find_tokenizer(
-    const DataSpec& spec, const SetForm& form, const std::vector<std::string>& paths) {
+std::unique_ptr<const tokenizer::Tokenizer> find_tokenizer(const DataSpec& spec,
+                                                           const SetForm& form,
+                                                           const std::vector<std::string>& paths) {
   std::unique_ptr<const tokenizer::Tokenizer> tokenizer;
   // The alphabet of `char` comes from a text, which there is none of here.
   if (spec.tokenizer != tokenizer::TokenizerKind::character)
