@@ -11,31 +11,6 @@
 namespace fourfold::graph {
 namespace {
 
-struct Trained {
-  ValueId weight, gradient;
-  std::vector<ValueId> moments;
-};
-
-std::vector<Trained> trained_parameters(Builder& builder, std::span<const op::Moment> moments) {
-  std::vector<Trained> list;
-  const std::size_t count = builder.graph().values.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    const Value value = builder.graph().values[i];
-    if (value.role != ValueRole::parameter) continue;
-    const auto gradient = builder.find(gradient_name(value.name));
-    require(gradient.has_value(), format("{} takes part in the loss", value.name));
-    const op::Op zero = op::Fill{.value = 0, .shape = value.shape};
-    list.push_back({ValueId(i), *gradient, {}});
-    for (const op::Moment& moment : moments) {
-      const ValueId id = builder.given(format("{}/{}", moment.name, value.name), value.shape,
-                                       op::Element::accumulate, ValueRole::moment, zero);
-      builder.set_labels(id, value.label, value.label);
-      list.back().moments.push_back(id);
-    }
-  }
-  return list;
-}
-
 /// Matrices and embeddings decay; biases and gains do not. A bias may have several dims (one per
 /// head), so what counts is the name's last part, before the number that one of several weights of
 /// a sum has.
@@ -52,15 +27,60 @@ void for_each_persistent(std::span<const Graph> graphs, Builder& builder,
       if (is_persistent(value.role) && !builder.find(value.name)) visit(value);
 }
 
+/// Every parameter, with its gradient and new moments; what all share is not set.
+std::vector<UpdateValues> trained_parameters(Builder& builder, const Optimizer& optimizer) {
+  std::vector<UpdateValues> list;
+  const std::size_t count = builder.graph().values.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const Value value = builder.graph().values[i];
+    if (value.role != ValueRole::parameter) continue;
+    const auto gradient = builder.find(gradient_name(value.name));
+    require(gradient.has_value(), format("{} takes part in the loss", value.name));
+    UpdateValues& values = list.emplace_back();
+    values.weight = ValueId(i);
+    values.gradient = *gradient;
+    values.decays = decays(value);
+    const op::Op zero = op::Fill{.value = 0, .shape = value.shape};
+    for (const op::Moment& moment : optimizer.moments(value)) {
+      const ValueId id = builder.given(format("{}/{}", moment.name, value.name), value.shape,
+                                       op::Element::accumulate, ValueRole::moment, zero);
+      builder.set_labels(id, value.label, value.label);
+      values.moments.push_back(id);
+    }
+  }
+  return list;
+}
+
 }  // namespace
 
-namespace {
+Optimizer optimizer_of(const OptimizerSpec& spec) {
+  Optimizer optimizer;
+  optimizer.grad_clip = spec.grad_clip;
+  visit_optimizer(spec, [&]<class Row>(const Row& settings) {
+    optimizer.moments = [](const Value&) {
+      return std::vector<op::Moment>(std::begin(Row::update.moments),
+                                     std::end(Row::update.moments));
+    };
+    optimizer.add_nodes = [settings, decay = spec.weight_decay](Builder& builder,
+                                                                const UpdateValues& values) {
+      Row row = settings;
+      row.weight_decay = values.decays ? decay : 0;
+      std::vector<ValueId> read = {values.gradient, values.lr, values.scale, values.applied},
+                           written = {values.weight};
+      if (Row::update.counts_updates) read.push_back(values.updates);
+      written.insert(written.end(), values.moments.begin(), values.moments.end());
+      written.push_back(values.found);
+      builder.apply_to(row, std::move(read), std::move(written));
+    };
+  });
+  return optimizer;
+}
 
-/// Adds the update by one optimizer, whose settings `settings` has.
-template <class Row>
-void add_update_by(const Row& settings, Builder& builder, const OptimizerSpec& spec,
-                   std::int64_t nominal_count) {
-  const std::vector<Trained> list = trained_parameters(builder, Row::update.moments);
+std::vector<UpdateNodes> add_update(Builder& builder, const Optimizer& optimizer,
+                                    std::int64_t nominal_count) {
+  builder.set_phase(Phase::update);
+  builder.set_label("update");
+  std::vector<UpdateValues> list = trained_parameters(builder, optimizer);
   const ValueId squared_norm = builder.field("result.squared_norm"),
                 found = builder.field("result.non_finite");
   const ValueId lr = builder.field("step.lr"), scale = builder.field("result.scale"),
@@ -69,36 +89,31 @@ void add_update_by(const Row& settings, Builder& builder, const OptimizerSpec& s
                                         op::Op(op::Fill{.value = 0, .shape = {}}));
   const ValueId non_finite = builder.given("non_finite", {}, op::Element::i64, ValueRole::counter,
                                            op::Op(op::Fill{.value = 0, .shape = {}}));
-  for (const Trained& t : list) builder.apply_to(op::SquaredNorm{}, {t.gradient}, {squared_norm});
+  for (const UpdateValues& values : list)
+    builder.apply_to(op::SquaredNorm{}, {values.gradient}, {squared_norm});
   const ValueId valid_count = builder.field("result.valid_count"),
                 votes = builder.field("result.votes");
   builder.apply_to(op::Vote{},
                    {builder.field("step.vote"), squared_norm, builder.field("result.loss_sum"),
                     valid_count, non_finite, lr},
                    {votes});
-  builder.apply_to(op::UpdateControl{.nominal_count = nominal_count, .clip = spec.grad_clip},
+  builder.apply_to(op::UpdateControl{.nominal_count = nominal_count, .clip = optimizer.grad_clip},
                    {squared_norm, valid_count, votes},
                    {builder.field("result.grad_norm"), scale, applied});
-  for (const Trained& t : list) {
-    Row row = settings;
-    row.weight_decay = decays(builder.graph().value(t.weight)) ? spec.weight_decay : 0;
-    std::vector<ValueId> read = {t.gradient, lr, scale, applied}, written = {t.weight};
-    if (Row::update.counts_updates) read.push_back(updates);
-    written.insert(written.end(), t.moments.begin(), t.moments.end());
-    written.push_back(found);
-    builder.apply_to(row, std::move(read), std::move(written));
+  std::vector<UpdateNodes> nodes;
+  for (UpdateValues& values : list) {
+    values.lr = lr;
+    values.scale = scale;
+    values.applied = applied;
+    values.updates = updates;
+    values.found = found;
+    const std::size_t begin = builder.graph().nodes.size();
+    optimizer.add_nodes(builder, values);
+    nodes.push_back({values.weight, begin, builder.graph().nodes.size()});
   }
   builder.apply_to(op::CountUpdate{}, {applied}, {updates});
   builder.apply_to(op::CountNonFinite{}, {found}, {non_finite});
-}
-
-}  // namespace
-
-void add_update(Builder& builder, const OptimizerSpec& spec, std::int64_t nominal_count) {
-  builder.set_phase(Phase::update);
-  builder.set_label("update");
-  visit_optimizer(
-      spec, [&](const auto& settings) { add_update_by(settings, builder, spec, nominal_count); });
+  return nodes;
 }
 
 void add_averages(Builder& builder, double decay) {

@@ -144,7 +144,7 @@ graph::Graph training_graph(const Denoiser& model, const graph::OptimizerSpec& o
                                       .scale = 1.0 / static_cast<double>(model.samples_of_step)};
   const ValueId gradient = builder.apply_one(row, forward.of_loss, "output/grad");
   graph::differentiate(builder, forward.output, gradient);
-  graph::add_update(builder, optimizer, model.samples_of_step);
+  graph::add_update(builder, graph::optimizer_of(optimizer), model.samples_of_step);
   if (model.spec.average_decay > 0) graph::add_averages(builder, model.spec.average_decay);
   if (by_loss) {
     builder.set_label("noise");

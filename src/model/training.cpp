@@ -37,7 +37,7 @@ graph::Graph training_graph(const Classifier& model, const graph::OptimizerSpec&
   const ValueId gradient = builder.apply_one(op::CrossEntropyGradient{.scale = scale},
                                              {logits, loss.labels, loss.lse}, "logits/grad");
   graph::differentiate(builder, logits, gradient);
-  graph::add_update(builder, optimizer, model.labels_of_step);
+  graph::add_update(builder, graph::optimizer_of(optimizer), model.labels_of_step);
   return builder.take();
 }
 

@@ -148,6 +148,11 @@ class Derivation {
       if (place.told == op::Place::Told::samples && place.operand >= node.reads.size())
         choice.follow(place.operand, samples(graph_.value(operand(node, place.operand)).shape));
     });
+    // State is updated where its moments lie, whatever its update was computed from.
+    if (const auto weight = op::operand_of(node.op, op::State::weight);
+        weight && op::updates(node.op, op::State::weight))
+      if (const ParameterLayout* layout = layout_of(graph_.value(operand(node, *weight))))
+        choice.follow(*weight, layout->moments);
     for (const std::size_t i : largest_first(node, rule.operands.size())) {
       const ValueId id = operand(node, i);
       const Value& value = graph_.value(id);

@@ -122,14 +122,20 @@ class Splitter {
     return maker;
   }
 
-  /// An update node belongs to the home of what it reads, or of what learns from that.
+  /// An update node belongs to the home of what it reads or updates, or of what learns from that;
+  /// else to the mesh where the update made what it reads.
   std::size_t mesh_of_update(const Node& node) const {
-    for (const ValueId id : node.reads) {
-      const Value& value = source_.value(id);
-      const Value& learned =
-          value.role == ValueRole::gradient ? source_.value(value.gradient_of.value()) : value;
-      if (const auto home = home_.find(learned.name); home != home_.end()) return home->second;
-    }
+    for (const auto* operands : {&node.reads, &node.outputs})
+      for (const ValueId id : *operands) {
+        const Value& value = source_.value(id);
+        const Value& learned =
+            value.role == ValueRole::gradient ? source_.value(value.gradient_of.value()) : value;
+        if (const auto home = home_.find(learned.name); home != home_.end()) return home->second;
+      }
+    for (const ValueId id : node.reads)
+      if (const auto made = made_by_.find(id);
+          made != made_by_.end() && source_.value(id).role == ValueRole::activation)
+        return mesh_of(made->second);
     fail_internal(format("{} updates what has a mesh", op::name(node.op)));
   }
 

@@ -243,6 +243,7 @@ class SumCheck {
 
   void move(const Slice& from, const Slice& to) {
     const Found found = read(from);
+    note_gradient(found.value, from);
     bytes_.write(to, Held{found.value, static_cast<std::uint32_t>(index_), found.received,
                           found.way, bytes_.begin_of(to)});
   }
@@ -383,6 +384,7 @@ class SumCheck {
     std::uint64_t inputs = 5;
     Meeting all;
     ValueId gradient = Contents::zero();
+    made_of_.reset();
     reads_.clear();
     weights_.clear();
     for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -400,14 +402,32 @@ class SumCheck {
       if (state == op::State::sum_over_gradients || state == op::State::sum_over_updates)
         gradients_.note_total(index_, found.value, state == op::State::sum_over_gradients);
       if (state == op::State::gradient) gradient = found.value;
+      follow_gradient(found.value);
     }
     if (updates) {
       const std::size_t weight = op::operand_of(op, op::State::weight).value();
-      gradients_.note_update(index_, slices_[weight].buffer, gradient);
+      gradients_.note_update(index_, slices_[weight].buffer, gradient_of(gradient));
     }
     meet_window(all, op);
     if (!weights_.empty()) gradients_.count_uses(weights_, all.micro, *task_->micro);
     write_outputs(op, operands, inputs, all.micro);
+  }
+
+  /// Several rows may make an update of one gradient: what they make is told by it.
+  void note_gradient(ValueId value, const Slice& slice) {
+    if (!micro_ && program_.buffer(slice.buffer).role == BufferRole::gradient)
+      gradient_of_.emplace(value, value);
+  }
+  void follow_gradient(ValueId value) {
+    const auto made_of = gradient_of_.find(value);
+    if (micro_ || made_of == gradient_of_.end()) return;
+    if (made_of_ && *made_of_ != made_of->second)
+      fault(index_, "it reads what is made of the gradients of two weights");
+    made_of_ = made_of->second;
+  }
+  ValueId gradient_of(ValueId value) const {
+    const auto made_of = gradient_of_.find(value);
+    return made_of == gradient_of_.end() ? value : made_of->second;
   }
 
   /// Beside what a row reads, it says what it is and for which micro-batch.
@@ -452,6 +472,7 @@ class SumCheck {
 
   Found take_operand(const Slice& slice, Meeting& all) {
     const Found found = read(slice);
+    note_gradient(found.value, slice);
     take(found.value, slice);
     meet(all, found.value, slice);
     if (task_->kind == TaskKind::forward && micro_)
@@ -469,6 +490,7 @@ class SumCheck {
       const std::uint64_t kind = mixed(row, i);
       const ValueId term = contents_.one(kind, inputs, micro);
       const bool adds = is_sum(op, operands[i]);
+      if (made_of_) gradient_of_.emplace(term, *made_of_);
       if (adds && is_update(op)) gradients_.note_found(term);
       if (adds) gradients_.note_contribution(kind, index_, reads_);
       if (op::is_widening(op) || op::is_sum_with_rounded(op))
@@ -531,6 +553,7 @@ class SumCheck {
   HeldBytes bytes_;
   GradientSums gradients_;
   std::map<ValueId, BufferId> parameter_of_;
+  std::unordered_map<ValueId, ValueId> gradient_of_;  // of what rows of the update make of it
   NumberSet totalled_;  // hashes of a total, a term and where it is from
   Values values_;
   std::unordered_map<std::size_t, std::size_t> messages_;  // by instruction: into the list
@@ -549,6 +572,7 @@ class SumCheck {
   std::vector<Slice> slices_;                               // of the part under way
   std::vector<std::uint64_t> reads_;                        // kinds of what it reads
   std::vector<BufferId> weights_;                           // that it uses in the forward pass
+  std::optional<ValueId> made_of_;                          // the gradient that it reads, or all
 };
 
 }  // namespace

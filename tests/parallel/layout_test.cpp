@@ -56,7 +56,7 @@ graph::ModelGraphs mlp() {
       b.apply_one(op::CrossEntropyGradient{.scale = 1.0 / static_cast<double>(samples * length)},
                   {scores, labels, loss[1]}, "scores/grad");
   graph::differentiate(b, scores, gradient);
-  graph::add_update(b, {}, samples * length);
+  graph::add_update(b, graph::optimizer_of({}), samples * length);
   std::vector<graph::Graph> graphs = {b.take()};
   graphs.insert(graphs.begin(), graph::init_graph(graphs));
   return {std::move(graphs), 0};
