@@ -18,6 +18,8 @@ struct ReshardArguments {
   std::string from, from_mesh, to, to_mesh, bytes = "4MiB", ordering = "best", chunks = "auto";
   std::vector<std::string> strategies;
   std::string rate = "10 Gbit/s", latency = "50 us", inside = "4 GB/s";
+  /// A message within a host waits for a thread to wake, as one between rank threads does.
+  std::string inside_latency = "5 us";
   bool is_free = false, is_plan = false;
   bool is_given = false;  // the line has one of these
 };

@@ -99,9 +99,7 @@ reshard::ReshardOptions options_of(const ReshardArguments& arguments) {
   options.chunks = chunks_of(arguments.chunks);
   options.links.between = {quantity("--latency", arguments.latency, Quantity::seconds),
                            quantity("--rate", arguments.rate, Quantity::bytes_per_s)};
-  // A message within a host waits for a thread to wake, as one between rank threads does.
-  constexpr double inside_latency_s = 5e-6;
-  options.links.inside = {inside_latency_s,
+  options.links.inside = {quantity("--inside-latency", arguments.inside_latency, Quantity::seconds),
                           quantity("--inside", arguments.inside, Quantity::bytes_per_s)};
   const auto ordering = reshard::parse_ordering(arguments.ordering);
   require(ordering.has_value(), "the command line knows the orderings");

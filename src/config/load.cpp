@@ -46,18 +46,18 @@ class Loader {
     derive_defaults();
     check_rules();
     sort_problems();
-    if (!problems_.empty()) refuse();
+    if (problems_.size() > num_of_grid_) throw_together(problems_, ExitCode::bad_config);
     for (const Key& key : keys())
       config_.origins.set(key.path, {origin_of(key), value_text(key, config_)});
+    if (!problems_.empty()) refuse_grid();
     return config_;
   }
 
  private:
-  [[noreturn]] void refuse() const {
+  [[noreturn]] void refuse_grid() const {
     try {
       throw_together(problems_, ExitCode::bad_config);
     } catch (const UserError& error) {
-      if (problems_.size() > num_of_grid_) throw;
       throw UnfitGrid(error.what(), config_);
     }
   }

@@ -1,6 +1,7 @@
 #include "measure/reshard_table.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <map>
 #include <string>
@@ -112,9 +113,8 @@ std::string line_of(const MovedTask& result) {
       result.times.bytes_between_hosts, elements);
 }
 
-Json json_of(const MovedTask& result) {
-  const ReshardTask& task = result.task;
-  const reshard::ReshardPlan& plan = result.plan;
+/// What is to be moved, and what the plan says of all of it.
+Json json_of(const ReshardTask& task, const reshard::ReshardPlan& plan) {
   const auto mesh = [](reshard::MeshShape shape) {
     return format("{}x{}", shape.rows, shape.columns);
   };
@@ -131,12 +131,54 @@ Json json_of(const MovedTask& result) {
       .set("chunks", most_chunks_of(plan))
       .set("lower_bound_s", plan.lower_bound_s)
       .set("planned_s", plan.makespan_s)
+      .set("bytes_planned", plan.bytes_between_hosts);
+}
+
+Json json_of(const MovedTask& result) {
+  return json_of(result.task, result.plan)
       .set("best_s", result.times.timing.best_s)
       .set("median_s", result.times.timing.median_s)
       .set("mean_s", result.times.timing.mean_s)
-      .set("bytes_planned", plan.bytes_between_hosts)
       .set("bytes_counted", result.times.bytes_between_hosts)
       .set("wrong_elements", result.has_elements() ? Json(result.times.wrong_elements) : Json());
+}
+
+Json json_of(const reshard::Box& box) {
+  Json ranges = Json::array();
+  for (const reshard::Range& range : box)
+    ranges.push(Json::array_of(std::array{range.begin, range.end}));
+  return ranges;
+}
+
+Json json_of(const reshard::Transfer& transfer) {
+  Json groups = Json::array();
+  for (const std::vector<Rank>& group : transfer.groups) {
+    Json members = Json::array();
+    for (const Rank rank : group) members.push(static_cast<std::int64_t>(rank.index()));
+    groups.push(members);
+  }
+  return Json::object()
+      .set("box", json_of(transfer.box))
+      .set("sender", static_cast<std::int64_t>(transfer.sender.index()))
+      .set("receivers", groups)
+      .set("chunks", transfer.chunks)
+      .set("inside_its_host", transfer.is_local)
+      .set("start_s", transfer.start_s)
+      .set("seconds", transfer.seconds);
+}
+
+/// All that the plan's text says.
+Json json_of_plan(const ReshardTask& task, const reshard::ReshardPlan& plan) {
+  Json transfers = Json::array(), copies = Json::array();
+  for (const reshard::Transfer& transfer : plan.transfers) transfers.push(json_of(transfer));
+  for (const reshard::LocalCopy& copy : plan.copies)
+    copies.push(Json::object()
+                    .set("box", json_of(copy.box))
+                    .set("rank", static_cast<std::int64_t>(copy.rank.index())));
+  return json_of(task, plan)
+      .set("element_bytes", plan.element_bytes)
+      .set("transfers", transfers)
+      .set("copies", copies);
 }
 
 }  // namespace
@@ -188,14 +230,19 @@ void measure_reshards(comm::World& world, const ReshardRequest& request, const P
 
 void print_plans(const ReshardRequest& request, const Print& print) {
   reshard::ReshardOptions options = request.options;
+  Json plans = Json::array();
   for (const ReshardTask& task : request.tasks)
     for (const reshard::Strategy strategy : request.strategies) {
       options.strategy = strategy;
       const reshard::MeshPair pair =
           reshard::place_pair(task.shape, task.from, task.from_mesh, task.to, task.to_mesh);
-      print(format("{}: {}", task.name,
-                   to_text(make_plan(pair.from, pair.to, pair.host_of, options))));
+      const reshard::ReshardPlan plan = make_plan(pair.from, pair.to, pair.host_of, options);
+      if (request.is_json)
+        plans.push(json_of_plan(task, plan));
+      else
+        print(format("{}: {}", task.name, to_text(plan)));
     }
+  if (request.is_json) print(Json::object().set("plans", plans).dump() + "\n");
 }
 
 }  // namespace fourfold::measure

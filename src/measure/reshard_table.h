@@ -46,7 +46,7 @@ struct ReshardRequest {
 /// too.
 void measure_reshards(comm::World& world, const ReshardRequest& request, const Print& print);
 
-/// The plans alone, each row of a mesh a host.
+/// The plans alone, each row of a mesh a host; in JSON one object with all of them.
 void print_plans(const ReshardRequest& request, const Print& print);
 
 }  // namespace fourfold::measure

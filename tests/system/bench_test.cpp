@@ -274,6 +274,20 @@ TEST_F(Bench, plans_of_meshes_are_printed_without_ranks) {
       << text_;
 }
 
+TEST_F(Bench, a_latency_within_a_host_is_in_the_plan) {
+  // The only message is within a host of two receivers: the chain passes it on there.
+  const auto planned_s = [&](const std::string& latency) {
+    EXPECT_EQ(run("bench reshard --from RR --from-mesh 1x1 --to RR --to-mesh 1x2 --shape 64,64 "
+                  "--strategy broadcast --chunks 1 --plan --format json --inside-latency " +
+                  latency),
+              0)
+        << text_;
+    const Json json = parse_json(text_, "plan");
+    return json.find("plans")->items().at(0).find("planned_s")->as_double();
+  };
+  EXPECT_NEAR(planned_s("'1 ms'") - planned_s("'0 s'"), 1e-3, 1e-9);
+}
+
 TEST_F(Bench, meshes_that_do_not_fit_are_refused_with_what_would) {
   EXPECT_EQ(run("bench reshard --from S0"), 2);
   EXPECT_TRUE(printed("a pair of meshes needs --from-mesh too")) << text_;
@@ -287,10 +301,12 @@ TEST_F(Bench, meshes_that_do_not_fit_are_refused_with_what_would) {
   EXPECT_TRUE(printed("expected auto, or a number from 1 to 1000")) << text_;
   EXPECT_EQ(run("bench reshard --rate fast"), 2);
   EXPECT_TRUE(printed("--rate 'fast': expected a rate")) << text_;
-  for (const char* wrong :
-       {"--rate '1e-305 B/s'", "--inside '1e-305 B/s'", "--latency '1e300 s'"}) {
+  for (const char* wrong : {"--rate '1e-305 B/s'", "--inside '1e-305 B/s'", "--latency '1e300 s'",
+                            "--inside-latency '1e300 s'"}) {
     EXPECT_EQ(run(format("bench reshard {}", wrong)), 2) << wrong;
-    EXPECT_NE(text_.find(wrong[2] == 'l' ? "at most 1000000 s" : "at least 1 B/s"), text_.npos)
+    EXPECT_NE(text_.find(std::string_view(wrong).ends_with(" s'") ? "at most 1000000 s"
+                                                                  : "at least 1 B/s"),
+              text_.npos)
         << text_;
   }
   EXPECT_EQ(run("bench copy --case 3"), 2);

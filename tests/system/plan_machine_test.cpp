@@ -85,6 +85,26 @@ TEST(PlanMachine, json_has_the_same_ranking_in_seconds_and_bytes) {
   }
 }
 
+TEST(PlanMachine, keys_of_pipelines_that_are_set_hold_where_the_grid_of_the_file_does_not_fit) {
+  const auto plans = [&](const std::string& sets) {
+    const test::Outcome outcome = run_here(
+        tiny + "--ranks 8 --top 1000 --simulate 0 --format json --set parallel.data=3 " + sets);
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+    const Json json = parse_json(outcome.output, "json");
+    return json.find("plans")->items();
+  };
+  const auto has_stages = [](const Json& plan) { return plan.find("stages")->as_integer() > 1; };
+  EXPECT_TRUE(std::ranges::any_of(plans(""), has_stages));
+  EXPECT_FALSE(std::ranges::any_of(plans("--set parallel.pipeline.stages=1"), has_stages));
+  const auto pipelines =
+      plans("--set parallel.pipeline.stages=2 --set parallel.pipeline.schedule=gpipe");
+  EXPECT_FALSE(pipelines.empty());
+  for (const Json& plan : pipelines) {
+    EXPECT_EQ(plan.find("stages")->as_integer(), 2);
+    EXPECT_EQ(plan.find("schedule")->as_string(), "gpipe");
+  }
+}
+
 TEST(PlanMachine, two_places_of_the_list_are_compared_by_class) {
   const test::Outcome outcome = run_here(tiny + "--ranks 8 --explain 3 1");
   ASSERT_EQ(outcome.code, 0) << outcome.text;

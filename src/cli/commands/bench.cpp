@@ -53,6 +53,8 @@ void list_options(OptionList& options, ReshardArguments& given) {
               {.shows_default = true});
   options.add("--inside", given.inside, "reshard: rate within a host, for the plan",
               {.shows_default = true});
+  options.add("--inside-latency", given.inside_latency,
+              "reshard: of a message within a host, for the plan", {.shows_default = true});
   options.add("--no-turns", given.is_free,
               "reshard: ranks of a host do not wait for each other, whatever the order");
   options.add("--plan", given.is_plan, "reshard: print the plans, move nothing");

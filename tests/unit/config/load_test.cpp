@@ -52,6 +52,19 @@ TEST(Load, a_grid_is_read_from_its_nested_section) {
   EXPECT_EQ(config.plan_spec().micro_batch_size, 2);
 }
 
+TEST(Load, a_configuration_whose_grid_alone_is_wrong_knows_where_its_keys_were_set) {
+  try {
+    load_text(std::string(synthetic) + "train: {global_batch_size: 8}\nparallel: {data: 3}\n",
+              {"parallel.pipeline.stages=1"});
+    FAIL() << "three ranks do not divide a batch of 8";
+  } catch (const UnfitGrid& error) {
+    const Origins& origins = error.config().origins;
+    EXPECT_EQ(origins.find("parallel.pipeline.stages")->place, "--set #1");
+    EXPECT_TRUE(origins.find("parallel.data")->place.ends_with("/a.yaml:4"));
+    EXPECT_EQ(origins.find("parallel.pipeline.schedule")->place, "default");
+  }
+}
+
 TEST(Load, sizes_of_the_grid_may_be_left_to_the_planner_all_together_or_one_by_one) {
   const auto grid_of = [](const std::string& tensor, const std::vector<std::string>& sets = {}) {
     return load_text(std::string(synthetic) + "parallel:\n  tensor: " + tensor + "\n", sets);

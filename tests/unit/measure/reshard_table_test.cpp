@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -72,6 +74,30 @@ TEST(ReshardTable, plans_alone_move_nothing_and_name_every_task) {
   }
   EXPECT_EQ(rows, 2U) << shown;
   EXPECT_EQ(ones, 2U) << shown;
+}
+
+TEST(ReshardTable, plans_alone_are_one_object_of_json_with_every_transfer) {
+  ReshardRequest request = small_request();
+  request.is_json = true;
+  std::string shown;
+  print_plans(request, [&](const std::string& text) { shown += text; });
+  const Json json = parse_json(shown, "the plans");
+  const auto& plans = json.find("plans")->items();
+  ASSERT_EQ(plans.size(), 4U);
+  std::set<std::string> strategies;
+  for (const Json& plan : plans) {
+    strategies.insert(plan.find("strategy")->as_string());
+    double last_s = 0;
+    for (const Json& transfer : plan.find("transfers")->items())
+      last_s = std::max(
+          last_s, transfer.find("start_s")->as_double() + transfer.find("seconds")->as_double());
+    EXPECT_DOUBLE_EQ(plan.find("planned_s")->as_double(), last_s);
+  }
+  EXPECT_EQ(strategies, (std::set<std::string>{"broadcast", "send_recv"}));
+  const Json& whole = plans[2].find("transfers")->items().at(0);  // of `one`: all of the tensor
+  EXPECT_EQ(whole.find("box")->dump(), "[[0,8],[0,4]]");
+  EXPECT_EQ(whole.find("sender")->as_integer(), 0);
+  EXPECT_EQ(whole.find("receivers")->dump(), "[[1]]");
 }
 
 }  // namespace
