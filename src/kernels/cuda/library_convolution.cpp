@@ -262,7 +262,7 @@ std::optional<ConvolutionProduct> product_of_convolution(const Problem& problem)
     shapes.insert(shapes.begin() + 2, problem.shapes[*core.bias]);
     product.operands.insert(product.operands.begin() + 2, *core.bias);
     product.problem.op =
-        op::Fused::of({{contract, {0, 1, 3}}, {op::AddBias{}, {3, 2, 3}}}).get<op::Fused>();
+        std::get<op::Fused>(op::Fused::of({{contract, {0, 1, 3}}, {op::AddBias{}, {3, 2, 3}}}));
   }
   return product;
 }
