@@ -15,44 +15,58 @@ namespace {
 using program::AllReduce;
 using program::Instruction;
 using program::Program;
+using program::ReduceScatter;
+using program::Slice;
+using program::Slices;
+using program::What;
 
-/// All-reduces that become one, after the instruction that makes the last of their gradients.
+/// Collectives that become one, after the instruction that makes the last of their gradients.
 struct Bucket {
   std::vector<std::size_t> members;  // instructions
   std::size_t after = 0;
   std::int64_t bytes = 0;
 };
 
-/// An all-reduce of gradients, and the instruction before it that touches them last.
+/// A collective that sums up gradients, and the instruction before it that touches them last.
 struct Candidate {
   std::size_t index = 0, after = 0;
   std::int64_t bytes = 0;
 };
 
-bool is_of_gradients(const Program& program, const AllReduce& reduce) {
-  return std::ranges::all_of(reduce.data, [&](const program::Slice& slice) {
+/// The tensors of a collective that sums up, what it reads first; none of anything else.
+std::vector<Slices*> tensors_of_sum(What& what) {
+  if (auto* reduce = std::get_if<AllReduce>(&what)) return {&reduce->data};
+  if (auto* scatter = std::get_if<ReduceScatter>(&what)) return {&scatter->from, &scatter->to};
+  return {};
+}
+
+bool are_gradients(const Program& program, const Slices& slices) {
+  return std::ranges::all_of(slices, [&](const Slice& slice) {
     const program::Buffer& buffer = program.buffer(slice.buffer);
     return buffer.role == program::BufferRole::gradient && slice.bytes() == buffer.size_bytes;
   });
 }
 
 /// Those that nothing before them in their task needs to precede.
-std::vector<Candidate> candidates(const Program& program) {
+std::vector<Candidate> candidates(Program& program) {
   std::vector<Candidate> list;
   std::vector<std::optional<std::size_t>> touched(program.buffers.size());
   const std::size_t begin = program.tasks.back().begin;
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
-    const Instruction& instruction = program.instructions[i];
-    if (const auto* reduce = std::get_if<AllReduce>(&instruction.what);
-        reduce != nullptr && i >= begin && is_of_gradients(program, *reduce)) {
+    Instruction& instruction = program.instructions[i];
+    if (const std::vector<Slices*> tensors = tensors_of_sum(instruction.what);
+        i >= begin && !tensors.empty() && are_gradients(program, *tensors[0])) {
       Candidate one{i, 0, 0};
       bool is_early = true;
-      for (const program::Slice& slice : reduce->data) {
+      for (const Slice& slice : *tensors[0]) {
         const std::optional<std::size_t> last = touched[slice.buffer.index()];
         is_early = is_early && last && *last < begin;
         one.after = std::max(one.after, last.value_or(0));
         one.bytes += slice.bytes();
       }
+      if (tensors.size() > 1)
+        for (const Slice& slice : *tensors[1])
+          is_early = is_early && !touched[slice.buffer.index()];
       if (is_early) list.push_back(one);
     }
     for (const program::Access& access : program::accesses(instruction))
@@ -62,7 +76,7 @@ std::vector<Candidate> candidates(const Program& program) {
   return list;
 }
 
-std::vector<Bucket> buckets(const Program& program, std::int64_t bytes) {
+std::vector<Bucket> buckets(Program& program, std::int64_t bytes) {
   std::vector<Bucket> full, open;
   const auto close = [&](std::size_t index) {
     full.push_back(std::move(open[index]));
@@ -93,11 +107,13 @@ std::vector<Bucket> buckets(const Program& program, std::int64_t bytes) {
 
 /// Puts the tensors of all members into the first; the others are left without any.
 void put_together(Program& program, const Bucket& bucket) {
-  auto& data = std::get<AllReduce>(program.instructions[bucket.members[0]].what).data;
+  const auto tensors = tensors_of_sum(program.instructions[bucket.members[0]].what);
   for (std::size_t m = 1; m < bucket.members.size(); ++m) {
-    auto& more = std::get<AllReduce>(program.instructions[bucket.members[m]].what).data;
-    data.insert(data.end(), more.begin(), more.end());
-    more.clear();
+    const auto more = tensors_of_sum(program.instructions[bucket.members[m]].what);
+    for (std::size_t list = 0; list < tensors.size(); ++list) {
+      tensors[list]->insert(tensors[list]->end(), more[list]->begin(), more[list]->end());
+      more[list]->clear();
+    }
   }
 }
 
@@ -117,9 +133,9 @@ Program fill_buckets(Program program, std::int64_t bytes) {
   rearrange(program, goals);
   std::vector<bool> is_empty;
   is_empty.reserve(program.instructions.size());
-  for (const Instruction& instruction : program.instructions) {
-    const auto* reduce = std::get_if<AllReduce>(&instruction.what);
-    is_empty.push_back(reduce != nullptr && reduce->data.empty());
+  for (Instruction& instruction : program.instructions) {
+    const auto tensors = tensors_of_sum(instruction.what);
+    is_empty.push_back(!tensors.empty() && tensors[0]->empty());
   }
   erase(program, is_empty);
   return program;

@@ -155,8 +155,8 @@ bool differ_in_tensors_alone(const Program& program, const program::Instruction&
       [&]<class Kind>(const Kind& one) {
         if constexpr (program::AnyCollective<Kind>) {
           const auto& other = std::get<Kind>(b.what);
-          bool is_alike = one.kind == other.kind && !facts_of(one.kind).scatters() &&
-                          one.group == other.group && dtype_of(one) == dtype_of(other);
+          bool is_alike = one.kind == other.kind && one.group == other.group &&
+                          dtype_of(one) == dtype_of(other);
           if constexpr (requires { one.reduction; })
             is_alike = is_alike && one.reduction == other.reduction;
           return is_alike;

@@ -6,8 +6,7 @@
 
 namespace fourfold::compile {
 
-/// True if two all-reduces, or two gathers, differ in their tensors alone: one may take those of
-/// both.
+/// True if two collectives differ in their tensors alone: one may take those of both.
 bool differ_in_tensors_alone(const program::Program& program, const program::Instruction& a,
                              const program::Instruction& b);
 

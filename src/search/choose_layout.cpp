@@ -36,9 +36,13 @@ LayoutOutcome choose_layout(const graph::Graph& train, const plan::Layout& start
   const std::vector<AxisId> axes = axes_to_cut(*setting.mesh, start.samples);
   ChosenLayout best{start, {}, 0, setting.hidden_share};
   std::optional<double> bound;
+  // By the first axis of a problem: the layout in which it has nothing more to gain.
+  std::map<std::size_t, plan::Layout> done;
   for (bool gains = true, is_first_round = true; gains; is_first_round = false) {
     gains = false;
     for (std::size_t i = 0; i == 0 || i < axes.size(); i += axes_together) {
+      if (const auto last = done.find(i); last != done.end() && last->second == best.layout)
+        continue;
       setting.open.assign(
           axes.begin() + static_cast<std::ptrdiff_t>(i),
           axes.begin() + static_cast<std::ptrdiff_t>(std::min(i + axes_together, axes.size())));
@@ -50,10 +54,12 @@ LayoutOutcome choose_layout(const graph::Graph& train, const plan::Layout& start
       if (setting.counts) best.numbers = solve::numbers_of(problem.problem());
       if (setting.bounds && axes.size() <= axes_together) bound = relaxation_of(problem.problem());
       // The first round may have to leave what pins and memory do not allow.
-      if (!is_first_round && solution.cost >= (1 - gain_of_a_round) * best.solution.cost) continue;
-      gains = axes.size() > axes_together;
-      best.layout = problem.layout(solution.choices);
-      best.solution = std::move(solution);
+      if (is_first_round || solution.cost < (1 - gain_of_a_round) * best.solution.cost) {
+        gains = axes.size() > axes_together;
+        best.layout = problem.layout(solution.choices);
+        best.solution = std::move(solution);
+      }
+      done.insert_or_assign(i, best.layout);
     }
   }
   if (setting.bounds && axes.size() > axes_together && axes.size() <= axes_bounded) {

@@ -415,7 +415,7 @@ class SumCheck {
 
   /// Several rows may make an update of one gradient: what they make is told by it.
   void note_gradient(ValueId value, const Slice& slice) {
-    if (!micro_ && program_.buffer(slice.buffer).role == BufferRole::gradient)
+    if (program_.buffer(slice.buffer).role == BufferRole::gradient)
       gradient_of_.emplace(value, value);
   }
   void follow_gradient(ValueId value) {

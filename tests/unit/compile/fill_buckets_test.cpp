@@ -15,6 +15,7 @@ namespace {
 
 using program::AllReduce;
 using program::Program;
+using program::ReduceScatter;
 
 GridSetup setup_of(std::int64_t bucket_bytes, const plan::Grid& grid = {.data = 2}) {
   GridSetup setup;
@@ -25,7 +26,7 @@ GridSetup setup_of(std::int64_t bucket_bytes, const plan::Grid& grid = {.data = 
 
 /// The last two tasks: the last backward pass and the update.
 struct Sums {
-  std::vector<std::size_t> in_backward, in_update;  // by all-reduce of gradients: its tensors
+  std::vector<std::size_t> in_backward, in_update;  // by collective over gradients: its tensors
   std::map<std::string, int> times;                 // by tensor
   std::int64_t largest_bytes = 0;                   // of those with several tensors
 };
@@ -35,16 +36,18 @@ Sums sums_of(const Program& train) {
   const program::Task& update = train.tasks.back();
   for (std::size_t i = 0; i < train.instructions.size(); ++i) {
     const auto* reduce = std::get_if<AllReduce>(&train.instructions[i].what);
-    if (reduce == nullptr) continue;
-    if (train.buffer(reduce->data[0].buffer).role != program::BufferRole::gradient) continue;
-    (i < update.begin ? sums.in_backward : sums.in_update).push_back(reduce->data.size());
+    const auto* scatter = std::get_if<ReduceScatter>(&train.instructions[i].what);
+    if (reduce == nullptr && scatter == nullptr) continue;
+    const program::Slices& tensors = reduce != nullptr ? reduce->data : scatter->from;
+    if (train.buffer(tensors[0].buffer).role != program::BufferRole::gradient) continue;
+    (i < update.begin ? sums.in_backward : sums.in_update).push_back(tensors.size());
     EXPECT_GE(i, train.tasks[train.tasks.size() - 2].begin);
     std::int64_t bytes = 0;
-    for (const program::Slice& slice : reduce->data) {
+    for (const program::Slice& slice : tensors) {
       ++sums.times[train.buffer(slice.buffer).name];
       bytes += slice.bytes();
     }
-    if (reduce->data.size() > 1) sums.largest_bytes = std::max(sums.largest_bytes, bytes);
+    if (tensors.size() > 1) sums.largest_bytes = std::max(sums.largest_bytes, bytes);
   }
   return sums;
 }
@@ -77,6 +80,20 @@ TEST(FillBuckets, a_bucket_is_full_with_its_size_and_holds_less_than_two) {
   const Sums sums = sums_of(train_of(setup_of(size)));
   EXPECT_GE(sums.largest_bytes, size);
   EXPECT_LT(sums.largest_bytes, 2 * size);
+}
+
+TEST(FillBuckets, what_ranks_keep_a_part_of_is_scattered_in_the_backward_pass_too) {
+  GridSetup none = setup_of(0), some = setup_of(8 << 10);
+  none.plan.shard_states = some.plan.shard_states = true;
+  const Sums late = sums_of(train_of(none)), early = sums_of(train_of(some));
+  EXPECT_TRUE(late.in_backward.empty());
+  EXPECT_GT(early.in_backward.size(), 4U);
+  EXPECT_TRUE(early.in_update.empty());
+  EXPECT_EQ(early.times, late.times);
+  EXPECT_GE(early.largest_bytes, 8 << 10);
+  std::size_t tensors = 0;
+  for (const std::size_t count : early.in_backward) tensors += count;
+  EXPECT_EQ(tensors, early.times.size());
 }
 
 TEST(FillBuckets, larger_buckets_are_fewer) {

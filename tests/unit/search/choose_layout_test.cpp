@@ -193,7 +193,7 @@ TEST(ChosenLayouts, on_three_axes_are_bounded_over_all_of_them) {
   Sought sought(wanted);
   sought.setting.bounds = true;
   const ChosenLayout chosen = sought.chosen();
-  EXPECT_GE(chosen.solved, 4U);
+  EXPECT_GE(chosen.solved, 3U);  // two axes, one, and the two again
   ASSERT_TRUE(chosen.lower_bound.has_value());
   std::printf("three axes: %.4f ms, bound %.4f ms\n", 1e3 * chosen.solution.cost,
               1e3 * *chosen.lower_bound);
