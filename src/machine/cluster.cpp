@@ -120,13 +120,14 @@ double Cluster::pair_bytes_per_s(std::int64_t a, std::int64_t b) const {
   const std::optional<std::size_t> met = meeting_level(a, b);
   require(met.has_value(), "a message goes from one device to another");
   const Level& top = levels[*met];
-  double rate = top.link_bytes_per_s;
-  for (std::size_t i = 0; i <= *met; ++i) rate = std::min(rate, levels[i].port_bytes_per_s);
+  double rate = top.reached(top.link_bytes_per_s);
+  for (std::size_t i = 0; i <= *met; ++i)
+    rate = std::min(rate, levels[i].reached(levels[i].port_bytes_per_s));
   if (top.pairs.empty()) return rate;
   const std::int64_t below = devices_below(*met);
   const auto from = static_cast<std::size_t>(a / below % top.units);
   const auto to = static_cast<std::size_t>(b / below % top.units);
-  const double direct = top.pairs[from][to];
+  const double direct = top.reached(top.pairs[from][to]);
   return direct > 0 ? std::min(rate, direct) : rate;
 }
 

@@ -96,6 +96,10 @@ struct Level {
   /// there is no link and messages pass through other units. Empty: every two units are joined, by
   /// links of all of their devices.
   std::vector<std::vector<double>> pairs;
+  double share = 1;  // of all these rates that programs reach; above 0, at most 1
+
+  /// What programs reach of one of these rates.
+  double reached(double bytes_per_s) const { return share * bytes_per_s; }
   bool operator==(const Level&) const = default;
 };
 
@@ -137,9 +141,18 @@ struct Cluster {
   /// So many of the innermost levels lie within a node, which is what a launcher counts: 0 where a
   /// device is one; none: the file says nothing of nodes.
   std::optional<std::size_t> levels_of_node;
+  /// An element takes at least so many bytes on its way in a collective, as where a library adds up
+  /// narrow types in a wider one; 0: what it takes in memory.
+  double least_element_bytes = 0;
   /// What all ranks together write to the file system; 0: the file says nothing of it.
   double file_system_bytes_per_s = 0;
 
+  /// How many times as many bytes a collective sends as its tensor of such elements has.
+  double widened(double element_bytes) const {
+    return element_bytes > 0 && element_bytes < least_element_bytes
+               ? least_element_bytes / element_bytes
+               : 1;
+  }
   std::int64_t devices() const;  // the product of the units of all levels
   std::int64_t ranks() const { return devices() * ranks_per_device; }
   /// How many ranks a node has; none where the file says nothing of nodes.

@@ -39,6 +39,8 @@ class ClusterReader {
       if (reader.has("node")) read_node(reader, cluster);
       if (reader.has("ranks_per_device"))
         cluster.ranks_per_device = reader.whole("ranks_per_device", 1);
+      if (reader.has("element"))
+        cluster.least_element_bytes = reader.positive("element", Quantity::bytes);
       if (reader.has("file_system"))
         cluster.file_system_bytes_per_s = reader.positive("file_system", Quantity::bytes_per_s);
       check_devices(reader, cluster, devices);
@@ -173,6 +175,7 @@ class ClusterReader {
     level.port_bytes_per_s = reader.positive("port", Quantity::bytes_per_s);
     if (reader.has("group"))
       level.group_bytes_per_s = reader.positive("group", Quantity::bytes_per_s);
+    if (reader.has("share")) level.share = reader.number("share", 0.001, 1);
     if (reader.has("pairs")) read_pairs(*reader.find("pairs"), level);
     reader.refuse_others();
     return level;
@@ -288,6 +291,7 @@ std::string in_words(const Level& level) {
       yaml_quoted(level.name), level.units, quantity_text(level.latency_s, Quantity::seconds),
       rate(level.link_bytes_per_s), rate(level.port_bytes_per_s));
   if (level.group_bytes_per_s > 0) text += format("    group: {}\n", rate(level.group_bytes_per_s));
+  if (level.share < 1) text += format("    share: {}\n", level.share);
   if (!level.pairs.empty()) text += "    pairs:\n";
   for (const std::vector<double>& row : level.pairs) {
     std::vector<std::string> rates;
@@ -346,6 +350,8 @@ std::string to_yaml(const Cluster& cluster, const std::string& comment) {
                                  ? std::string(lone_device)
                                  : yaml_quoted(cluster.levels[*cluster.levels_of_node - 1].name));
   text += format("ranks_per_device: {}\n", cluster.ranks_per_device);
+  if (cluster.least_element_bytes > 0)
+    text += format("element: {}\n", quantity_text(cluster.least_element_bytes, Quantity::bytes));
   if (cluster.file_system_bytes_per_s > 0)
     text += format("file_system: {}\n",
                    quantity_text(cluster.file_system_bytes_per_s, Quantity::bytes_per_s));

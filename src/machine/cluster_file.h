@@ -25,9 +25,11 @@
 //       link: 100 GB/s
 //       port: 300 GB/s
 //       group: 300 GB/s                     # default: as the port
+//       share: 0.77                         # of these rates that programs reach; default: 1
 //       pairs: [[0 B/s, 100 GB/s, ...], ...]  # default: every two units are joined
 //     - {name: network, units: 2, latency: 4 us, link: 25 GB/s, port: 4 x 25 GB/s}
 //   ranks_per_device: 1                     # default: 1
+//   element: 4 B                            # the least of one in a collective; default: its own
 //   file_system: 5 TB/s                     # written by all ranks together; default: not known
 //   groups:                                 # measured; default: none
 //     - {kind: all_reduce, ranks: 8, stride: 1, latency: 20 us, rate: 80 GB/s}

@@ -55,7 +55,7 @@ std::string level_line(const Cluster& cluster, std::size_t level) {
   return format("{:<14} {:>6} {:>8} {:>9} {:>20} {:>11} {:>13}\n", shown.name,
                 format_grouped(shown.units), format_grouped(devices),
                 rounded(shown.latency_s, Quantity::seconds), pair_text(cluster, level),
-                rate_text(shown.port_bytes_per_s),
+                rate_text(shown.reached(shown.port_bytes_per_s)),
                 rate_text(axis_bytes_per_s(cluster, {devices * cluster.ranks_per_device, 1})));
 }
 
@@ -146,6 +146,7 @@ Json level_json(const Level& level) {
                        {"link_bytes_per_s", level.link_bytes_per_s},
                        {"port_bytes_per_s", level.port_bytes_per_s},
                        {"group_bytes_per_s", level.group_bytes_per_s},
+                       {"share", level.share},
                        {"pairs_bytes_per_s", std::move(pairs)}});
 }
 
@@ -212,6 +213,7 @@ Json cluster_json(const Cluster& cluster) {
        {"title", cluster.title},
        {"devices", cluster.devices()},
        {"ranks_per_device", cluster.ranks_per_device},
+       {"least_element_bytes", cluster.least_element_bytes},
        {"ranks_of_node", cluster.ranks_of_node() ? Json(*cluster.ranks_of_node()) : Json()},
        {"device", device_json(cluster.device)},
        {"levels", std::move(levels)},

@@ -29,7 +29,8 @@ std::size_t hops_between(const Level& level, std::size_t from, std::size_t to) {
 /// The least that a unit of the group has at this level, before groups share it.
 double level_bytes_per_s(const Level& level, std::int64_t below,
                          const std::set<std::size_t>& units) {
-  double least = level.group_bytes_per_s > 0 ? level.group_bytes_per_s : level.port_bytes_per_s;
+  double least =
+      level.reached(level.group_bytes_per_s > 0 ? level.group_bytes_per_s : level.port_bytes_per_s);
   for (const std::size_t unit : units)
     least = std::min(least, links_bytes_per_s(level, below, unit, units));
   return least;
@@ -86,7 +87,8 @@ double least_at(const Cluster& cluster, std::size_t level, const std::vector<Mee
 double links_bytes_per_s(const Level& level, std::int64_t below, std::size_t unit,
                          const std::set<std::size_t>& units) {
   const auto others = static_cast<double>(units.size() - 1);
-  if (level.pairs.empty()) return others * level.link_bytes_per_s * static_cast<double>(below);
+  if (level.pairs.empty())
+    return others * level.reached(level.link_bytes_per_s) * static_cast<double>(below);
   double direct = 0;
   std::size_t fewest = 0;
   for (const std::size_t other : units) {
@@ -94,11 +96,11 @@ double links_bytes_per_s(const Level& level, std::int64_t below, std::size_t uni
     const std::size_t hops = hops_between(level, unit, other);
     if (hops > 0 && (fewest == 0 || hops < fewest)) fewest = hops;
   }
-  if (direct > 0) return direct;
+  if (direct > 0) return level.reached(direct);
   if (fewest == 0) return 0;
   double all = 0;
   for (const double rate : level.pairs[unit]) all += rate;
-  return all / static_cast<double>(fewest);
+  return level.reached(all) / static_cast<double>(fewest);
 }
 
 double axis_bytes_per_s(const Cluster& cluster, AxisGroup group) {

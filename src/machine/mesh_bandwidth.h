@@ -23,9 +23,10 @@ struct AxisGroup {
   std::int64_t stride = 1;  // between neighbours: the product of the axes inside of this one
 };
 
-/// What the links of one unit to others of its group have together, by their numbers in the unit
-/// that the level makes; `below` devices of each of them take part. Where it has none to any of
-/// them, messages pass through other units: each takes a share of as many links as it passes.
+/// What programs reach of the links of one unit to others of its group, all together, by their
+/// numbers in the unit that the level makes; `below` devices of each of them take part. Where it
+/// has none to any of them, messages pass through other units: each takes a share of as many links
+/// as it passes.
 double links_bytes_per_s(const Level& level, std::int64_t below, std::size_t unit,
                          const std::set<std::size_t>& units);
 

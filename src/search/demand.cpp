@@ -75,10 +75,12 @@ class Counter {
   Shape local(ValueId id) const {
     return op::local_shape(graph_.value(id).shape, graph_.value(id).sharding, mesh_);
   }
-  double bytes(ValueId id) const {
+  double element_bytes(ValueId id) const {
     return static_cast<double>(
-        local(id).elements() *
         size_bytes(op::element_dtype(graph_.value(id).element, plan_.compute)));
+  }
+  double bytes(ValueId id) const {
+    return static_cast<double>(local(id).elements()) * element_bytes(id);
   }
   /// What it takes of memory, where buffers begin at multiples.
   double space(ValueId id) const {
@@ -156,6 +158,7 @@ class Counter {
     sent.calls += calls;
     sent.payload_bytes += calls * once.payload_bytes;
     sent.sent_bytes += calls * once.sent_bytes;
+    sent.element_bytes = element_bytes(move.from);
     demand_.instructions += calls;
   }
 
@@ -417,6 +420,7 @@ Demand with_difference(const Demand& base, const Demand& a, const Demand& b, dou
     const Sent of_a = of(a.sent, key), of_b = of(b.sent, key);
     for (double Sent::* each : {&Sent::calls, &Sent::payload_bytes, &Sent::sent_bytes})
       sent.*each = plus(sent.*each, of_a.*each, of_b.*each);
+    sent.element_bytes = std::max({sent.element_bytes, of_a.element_bytes, of_b.element_bytes});
   }
   for (auto& [flops, count] : result.products)
     count = plus(count, of(a.products, flops), of(b.products, flops));

@@ -36,6 +36,7 @@ struct Sent {
   double calls = 0;
   double payload_bytes = 0;  // of the tensors, the larger side
   double sent_bytes = 0;     // by one rank of a ring
+  double element_bytes = 0;  // of each element; 0: not known
 };
 
 /// One collective that changes a tensor of a rank from so many bytes into so many. Padding goes

@@ -161,6 +161,7 @@ double LayoutCosts::of_conversion(ValueId id, const Sharding& from, const Shardi
       demand.instructions += 1 + (is_packed ? 1 : 0) + (is_unpacked ? 1 : 0);
       demand.other_bytes += 2 * ((is_packed ? before : 0) + (is_unpacked ? after : 0));
       Sent sent = sent_of(move, mesh, before, after);
+      sent.element_bytes = size;
       if (is_at_end && value.role == ValueRole::gradient && setting_.bucket_bytes > 0)
         sent.calls = std::min(1.0, sent.payload_bytes / static_cast<double>(setting_.bucket_bytes));
       std::vector<machine::AxisGroup> along;

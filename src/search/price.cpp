@@ -80,10 +80,12 @@ Pricer::Link Pricer::link_of(AxisGroup group) {
 double Pricer::seconds(Collective kind, const std::vector<AxisGroup>& groups, const Sent& sent) {
   const std::vector<AxisGroup> apart = joined(groups);
   if (apart.empty()) return 0;
+  const double wider = cluster_.widened(sent.element_bytes);
   if (apart.size() == 1)
     if (const auto* measured = cluster_.measured_alike(kind, apart[0].ranks, apart[0].stride))
-      return sent.calls > 0 ? sent.calls * measured->seconds(sent.payload_bytes / sent.calls)
-                            : sent.payload_bytes / measured->bytes_per_s;
+      return sent.calls > 0
+                 ? sent.calls * measured->seconds(wider * sent.payload_bytes / sent.calls)
+                 : wider * sent.payload_bytes / measured->bytes_per_s;
   double rate = std::numeric_limits<double>::infinity(), latency = 0, ranks = 1;
   for (const AxisGroup& group : apart) {
     const Link link = link_of(group);
@@ -91,7 +93,7 @@ double Pricer::seconds(Collective kind, const std::vector<AxisGroup>& groups, co
     latency = std::max(latency, link.latency_s);
     ranks *= static_cast<double>(group.ranks);
   }
-  return sent.calls * facts_of(kind).steps(ranks) * latency + sent.sent_bytes / rate;
+  return sent.calls * facts_of(kind).steps(ranks) * latency + wider * sent.sent_bytes / rate;
 }
 
 Price Pricer::price(const Demand& demand, const std::vector<AxisGroup>& groups) {

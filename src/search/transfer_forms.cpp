@@ -70,10 +70,12 @@ double seconds_at(const Level& level, const Ports& ports, double bytes, const Te
   // The first port of each chain gets its boxes from the senders, later ones from the one before.
   const double sent_share =
       std::min(wanted.all_shares, 1.0) / static_cast<double>(ports.count_of(from));
-  const double port_s = bytes * std::max(wanted.most_share, sent_share) / level.port_bytes_per_s;
+  const double port_s =
+      bytes * std::max(wanted.most_share, sent_share) / level.reached(level.port_bytes_per_s);
   const double box_bytes = bytes / static_cast<double>(boxes_of(to.cuts));
   const auto hops = static_cast<std::int64_t>(std::max(wanted.all_shares, 1.0));
-  const reshard::Links links{.between = {level.latency_s, level.link_bytes_per_s}, .inside = {}};
+  const reshard::Links links{.between = {level.latency_s, level.reached(level.link_bytes_per_s)},
+                             .inside = {}};
   const std::int64_t best =
       chunks.value_or(reshard::best_chunks(box_bytes, {hops, 0}, links, reshard::most_chunks));
   const double chain_s = reshard::chain_seconds(box_bytes, best, {hops, 0}, links);

@@ -26,7 +26,7 @@ Links::Links(const machine::Cluster& cluster) : cluster_(cluster) {
 Hop Links::hop(std::int64_t from, std::int64_t to) const {
   if (cluster_.levels.empty()) return {0, cluster_.device.memory_bytes_per_s / 2};
   const machine::Level& level = cluster_.levels[cluster_.meeting_level(from, to).value_or(0)];
-  return {level.latency_s, level.link_bytes_per_s};
+  return {level.latency_s, level.reached(level.link_bytes_per_s)};
 }
 
 void Links::add_ports(std::int64_t from, std::int64_t to, std::vector<std::uint32_t>& ports) const {
@@ -52,8 +52,8 @@ double Links::port_bytes_per_s(std::uint32_t port, bool of_collectives) const {
     const auto index = static_cast<std::size_t>(next - first_pair_.begin()) - 1;
     const machine::Level& level = cluster_.levels[index];
     const std::int64_t number = port - first_pair_[index];
-    return level.pairs[static_cast<std::size_t>(number / level.units % level.units)]
-                      [static_cast<std::size_t>(number % level.units)];
+    return level.reached(level.pairs[static_cast<std::size_t>(number / level.units % level.units)]
+                                    [static_cast<std::size_t>(number % level.units)]);
   }
   const auto next = std::upper_bound(first_port_.begin(), first_port_.end(), port);
   return level_bytes_per_s(static_cast<std::size_t>(next - first_port_.begin()) - 1,
@@ -62,7 +62,8 @@ double Links::port_bytes_per_s(std::uint32_t port, bool of_collectives) const {
 
 double Links::level_bytes_per_s(std::size_t level, bool of_collectives) const {
   const machine::Level& of = cluster_.levels[level];
-  return of_collectives && of.group_bytes_per_s > 0 ? of.group_bytes_per_s : of.port_bytes_per_s;
+  const bool has_group = of_collectives && of.group_bytes_per_s > 0;
+  return of.reached(has_group ? of.group_bytes_per_s : of.port_bytes_per_s);
 }
 
 }  // namespace fourfold::simulate

@@ -10,14 +10,18 @@
 namespace fourfold::simulate {
 namespace {
 
-/// Shares of what the devices do at best; none where the machine does not say that.
+/// Shares of what the devices do at best, none where the machine does not say that; and what a rank
+/// does of the model's arithmetic, in TFLOP/s.
 struct Shares {
-  std::optional<double> mfu, hfu;
+  std::optional<double> mfu, hfu, tflops_of_rank;
 };
 Shares shares_of(const PricedStep& step, const machine::Cluster& cluster) {
   const Prediction& prediction = step.prediction;
   const auto peak = peak_flops_per_s(cluster, prediction.dtype, step.simulation.num_ranks);
   Shares shares;
+  if (step.model_flops && prediction.step_s > 0)
+    shares.tflops_of_rank = *step.model_flops / prediction.step_s / 1e12 /
+                            static_cast<double>(step.simulation.num_ranks);
   if (!peak || prediction.step_s <= 0) return shares;
   const double most = *peak * prediction.step_s;
   if (step.model_flops) shares.mfu = *step.model_flops / most;
@@ -108,6 +112,7 @@ Json to_json(const PricedStep& step, const machine::Cluster& cluster) {
   json.set("place", place_text(cluster, ranks));
   json.set("job", step.name);
   json.set("ranks", ranks);
+  json.set("model_tflops_of_rank", number_or_null(shares.tflops_of_rank));
   json.set("mfu", number_or_null(shares.mfu));
   json.set("hfu", number_or_null(shares.hfu));
   json.set("fits", fits(step, cluster));

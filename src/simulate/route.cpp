@@ -214,7 +214,8 @@ void RouteMaker::add_rings(std::size_t level) {
       if (end - begin > 1) {
         // What pairs of units have is of all their devices, and other groups take it too.
         if (of.pairs.empty())
-          add_link(static_cast<double>((end - begin - 1) * units[i].members) * of.link_bytes_per_s);
+          add_link(static_cast<double>((end - begin - 1) * units[i].members) *
+                   of.reached(of.link_bytes_per_s));
         else
           bytes_per_s = std::min(
               bytes_per_s,

@@ -65,7 +65,9 @@ class TrackMaker {
   void set(Item& item, const Kind& what) {
     double payload_bytes = 0, moved_bytes = 0;
     program::for_each_tensor(what, [&](const program::Slice& from, const program::Slice& to) {
-      payload_bytes += static_cast<double>(std::max(from.bytes(), to.bytes()));
+      const DType dtype = program_.buffer(from.buffer).dtype;
+      payload_bytes += cluster_.widened(static_cast<double>(size_bytes(dtype))) *
+                       static_cast<double>(std::max(from.bytes(), to.bytes()));
       if (!(from == to)) moved_bytes += static_cast<double>(from.bytes() + to.bytes());
     });
     track_.exchanges[item.instruction] = what.kind;

@@ -95,11 +95,27 @@ TEST(ClusterFile, what_is_written_reads_back_to_the_same_cluster) {
   cluster.device.instruction_s = 1e-6 / 7;
   cluster.device.rates.push_back({DType::f64, 1e12 / 3, {{1e5 / 3, 1. / 7}}});
   cluster.levels[0].latency_s = 1e-5 / 3;
+  cluster.levels[1].share = 2. / 3;
   cluster.ranks_per_device = 3;
+  cluster.least_element_bytes = 4;
   cluster.file_system_bytes_per_s = 2.5e12;
   cluster.groups.push_back({message_of_two, 2, 1, 1e-5 / 3, 1e10 / 3});
   cluster.groups.push_back({message_of_two, 2, 4, 1e-5, 1e10, {{1e3 / 3, 1e-6 / 3}, {1e6, 1e-4}}});
   EXPECT_EQ(parsed(to_yaml(cluster)), cluster);
+}
+
+TEST(ClusterFile, what_programs_reach_of_links_and_send_of_an_element_is_read) {
+  EXPECT_EQ(parsed(small_file).levels[0].share, 1);
+  EXPECT_EQ(parsed(small_file).least_element_bytes, 0);
+  std::string text = small_file;
+  const std::string latency = "    latency: 4 us\n", node = "node: nvlink\n";
+  text.replace(text.find(latency), latency.size(), latency + "    share: 0.75\n");
+  text.replace(text.find(node), node.size(), node + "element: 4 B\n");
+  EXPECT_EQ(parsed(text).levels[1].share, 0.75);
+  EXPECT_EQ(parsed(text).least_element_bytes, 4);
+  expect_fault(latency, latency + "    share: 1.5\n", "share");
+  expect_fault(latency, latency + "    share: 0\n", "share");
+  expect_fault(node, node + "element: 0 B\n", "element");
 }
 
 TEST(ClusterFile, every_known_machine_reads_and_reads_back) {

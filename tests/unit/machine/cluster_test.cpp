@@ -48,6 +48,27 @@ TEST(Cluster, a_pair_of_units_with_links_of_its_own_has_those) {
   EXPECT_EQ(cluster.pair_bytes_per_s(0, 2), 100) << "by way of others";
 }
 
+TEST(Cluster, programs_reach_a_share_of_links_and_ports) {
+  Cluster cluster = racks();
+  cluster.levels[0].share = 0.5;
+  EXPECT_EQ(cluster.pair_bytes_per_s(0, 1), 50);
+  EXPECT_EQ(cluster.pair_bytes_per_s(0, 4), 25) << "the port of a device has 150";
+  cluster.levels[1].share = 0.1;
+  EXPECT_EQ(cluster.pair_bytes_per_s(0, 4), 2.5);
+  cluster.levels[0].pairs = {{0, 40, 0, 100}, {40, 0, 100, 0}, {0, 100, 0, 40}, {100, 0, 40, 0}};
+  EXPECT_EQ(cluster.pair_bytes_per_s(0, 1), 20);
+}
+
+TEST(Cluster, a_narrow_element_takes_more_bytes_in_a_collective_where_the_cluster_says_so) {
+  Cluster cluster = racks();
+  EXPECT_EQ(cluster.widened(2), 1);
+  cluster.least_element_bytes = 4;
+  EXPECT_EQ(cluster.widened(2), 2);
+  EXPECT_EQ(cluster.widened(4), 1);
+  EXPECT_EQ(cluster.widened(8), 1);
+  EXPECT_EQ(cluster.widened(0), 1) << "not known";
+}
+
 TEST(Cluster, a_products_rate_is_read_between_points_on_a_logarithmic_scale) {
   const ComputeRate rate{DType::f32, 1000, {{100, 0.2}, {10000, 0.6}}};
   EXPECT_DOUBLE_EQ(product_flops_per_s(rate, 100), 200);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <string>
 
 #include "machine/known_clusters.h"
 
@@ -16,6 +17,13 @@ constexpr double unbounded = std::numeric_limits<double>::infinity();
 Cluster flat(std::int64_t devices) {
   Cluster cluster;
   cluster.levels = {{"switch", devices, 0, 1, 1, 0, {}}};
+  return cluster;
+}
+
+/// A known machine by the rates of its links alone, as papers count.
+Cluster by_links(const std::string& name) {
+  Cluster cluster = load_cluster(name);
+  for (Level& level : cluster.levels) level.share = 1;
   return cluster;
 }
 
@@ -108,7 +116,7 @@ TEST(MeshBandwidth, measured_rates_replace_what_the_levels_say) {
 
 TEST(MeshBandwidth, an_axis_within_a_host_has_its_links_and_others_share_the_hosts_port) {
   // AxoNN, eq 10, on hosts of four: 300 GB/s within, 100 GB/s from host to host.
-  const Cluster cluster = load_cluster("perlmutter-40gb");
+  const Cluster cluster = by_links("perlmutter-40gb");
   const auto got = axes_bytes_per_s(cluster, {2, 2, 2, 2});
   ASSERT_EQ(got.size(), 4U);
   EXPECT_DOUBLE_EQ(got[0], 100e9) << "one pair's links";
@@ -124,7 +132,7 @@ TEST(MeshBandwidth, an_axis_within_a_host_has_its_links_and_others_share_the_hos
 TEST(MeshBandwidth, groups_that_straddle_hosts_are_counted_one_by_one) {
   // AxoNN's case 1 holds that groups of 3 fit hosts of 4; those of ranks 3, 4, 5 and 6, 7, 8 do
   // not.
-  const Cluster cluster = load_cluster("perlmutter-40gb");
+  const Cluster cluster = by_links("perlmutter-40gb");
   EXPECT_DOUBLE_EQ(axis_bytes_per_s(cluster, {3, 1}), 50e9) << "both are in the second host";
   EXPECT_DOUBLE_EQ(axis_bytes_per_s(cluster, {2, 3}), 25e9) << "4 groups are in the second host";
   EXPECT_DOUBLE_EQ(axis_bytes_per_s(cluster, {6, 1}), 50e9);
@@ -135,6 +143,17 @@ TEST(MeshBandwidth, ranks_of_one_device_do_not_use_links_and_share_its_port) {
   cluster.ranks_per_device = 2;
   EXPECT_EQ(axis_bytes_per_s(cluster, {2, 1}), unbounded);
   EXPECT_DOUBLE_EQ(axis_bytes_per_s(cluster, {4, 2}), 0.5);
+}
+
+TEST(MeshBandwidth, programs_reach_a_share_of_the_rates_of_each_level) {
+  for (const char* name : {"perlmutter-40gb", "atp-fig7a", "atp-ic6"}) {
+    Cluster cluster = by_links(name);
+    const std::vector<double> whole = axes_bytes_per_s(cluster, {2, 2, 2, 2});
+    for (Level& level : cluster.levels) level.share = 0.5;
+    const std::vector<double> half = axes_bytes_per_s(cluster, {2, 2, 2, 2});
+    for (std::size_t axis = 0; axis < whole.size(); ++axis)
+      EXPECT_DOUBLE_EQ(half[axis], whole[axis] / 2) << name << " " << axis;
+  }
 }
 
 }  // namespace

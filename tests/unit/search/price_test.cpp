@@ -48,6 +48,19 @@ TEST(Price, a_collective_takes_the_latency_of_its_starts_and_its_bytes_at_the_ra
   EXPECT_EQ(pricer.seconds(Collective::all_gather, {{1, 4}}, sent), 0);
 }
 
+TEST(Price, narrow_elements_take_the_bytes_that_the_cluster_sends_of_one) {
+  machine::Cluster cluster = hosts(2);
+  cluster.least_element_bytes = 4;
+  cluster.groups = {{Collective::all_gather, 4, 1, 3, 4}};
+  Pricer pricer = pricer_of(cluster);
+  const auto seconds = [&](Collective kind, double element_bytes) {
+    return pricer.seconds(kind, {{4, 1}}, {1, 16, 24, element_bytes});
+  };
+  EXPECT_DOUBLE_EQ(seconds(Collective::all_reduce, 2), 4 * 0.5 + 2 * 24. / 8);
+  EXPECT_DOUBLE_EQ(seconds(Collective::all_reduce, 4), 4 * 0.5 + 24. / 8);
+  EXPECT_DOUBLE_EQ(seconds(Collective::all_gather, 2), 3 + 2 * 16. / 4) << "as measured";
+}
+
 TEST(Price, axes_that_are_neighbours_are_one_group_and_others_have_the_least_rate_of_theirs) {
   const machine::Cluster cluster = hosts(2);
   Pricer pricer = pricer_of(cluster);

@@ -54,6 +54,20 @@ TEST(Simulate, a_collective_alone_on_two_levels_takes_what_the_ring_formula_says
   expect_near(simulation.step_s, 4 * pass_s + time_s("all_to_all"));
 }
 
+TEST(Simulate, collectives_have_a_share_of_the_links_and_wider_elements_where_the_cluster_says_so) {
+  const Job job = collectives_of_eight();
+  machine::Cluster cluster = two_levels(2, 4);
+  for (machine::Level& level : cluster.levels) level.latency_s = 0;
+  const auto step_s = [&] { return simulate(job, op::ProgramKind::train, cluster).step_s; };
+  const double whole_s = step_s();
+  for (machine::Level& level : cluster.levels) level.share = 0.5;
+  expect_near(step_s(), 2 * whole_s);
+  cluster.least_element_bytes = 4;
+  expect_near(step_s(), 2 * whole_s);
+  cluster.least_element_bytes = 8;
+  expect_near(step_s(), 4 * whole_s);
+}
+
 TEST(Simulate, a_collective_within_a_host_takes_what_its_links_allow) {
   const Job job = job_on({{"x", 4}}, [](Builder& b) {
     add_tensor(b, "whole", 64 * mib);
