@@ -35,8 +35,8 @@ TEST(Machines, one_machine_is_shown_with_levels_memory_and_rates) {
   for (const char* shown :
        {"6,144 devices of 1 rank each", "40.0 GiB at 1.56 TB/s",
         "bf16        312 TFLOP/s: 35% at 2.1 GFLOP",
-        "nvlink              4        4    1.9 us             100 GB/s    300 GB/s      300 GB/s",
-        "slingshot       1,536    6,144      4 us              25 GB/s    100 GB/s      100 GB/s"})
+        "nvlink              4        4    3.4 us              80 GB/s    240 GB/s      240 GB/s",
+        "slingshot       1,536    6,144     14 us            23.5 GB/s     94 GB/s       94 GB/s"})
     EXPECT_NE(outcome.output.find(shown), std::string::npos) << outcome.output << shown;
 }
 

@@ -1,6 +1,8 @@
 // `simulate` through the binary: what it prints, what it leaves, how it ends.
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
@@ -21,7 +23,8 @@ class Simulated : public FolderTest {
   static Json json_of(const std::string& arguments) {
     const CommandResult outcome = run_fourfold("simulate " + arguments + " --format json");
     EXPECT_EQ(outcome.code, 0) << outcome.text;
-    return parse_json(outcome.text, "simulate");
+    // A line before it tells which grid was chosen, where it was open.
+    return parse_json(outcome.text.substr(outcome.text.find_first_of("{[")), "simulate");
   }
   static double number(const Json& json, const char* key) { return json.find(key)->as_double(); }
 };
@@ -78,6 +81,15 @@ TEST_F(Simulated, costs_are_the_step_and_shares_are_those_of_the_peak) {
   EXPECT_LT(hfu / mfu, 4.0 / 3 + 1e-9);
   EXPECT_TRUE(json.find("fits")->as_bool());
   EXPECT_FALSE(json.find("is_bound")->as_bool());
+}
+
+/// AxoNN, table III: shares of the peak on Perlmutter, of which the machine's file knows nothing.
+TEST_F(Simulated, axonns_shares_of_the_peak_are_within_15_percent_of_its_table) {
+  for (const auto& [size, published] :
+       {std::pair{"5b", 0.67}, {"10b", 0.63}, {"20b", 0.67}, {"40b", 0.64}, {"80b", 0.57}}) {
+    const Json json = json_of(format("configs/paper/gpt-{}.yaml --machine perlmutter-40gb", size));
+    EXPECT_NEAR(number(json, "hfu"), published, 0.15 * published) << size;
+  }
 }
 
 TEST_F(Simulated, a_job_that_someone_sent_has_the_price_of_its_configuration) {

@@ -16,6 +16,7 @@ Cluster small_cluster() {
   cluster.name = "mine";
   cluster.levels[1].pairs = {{0, 1e9, 2e9}, {1e9, 0, 3e9}, {2e9, 3e9, 0}};
   cluster.levels[1].units = 3;
+  cluster.levels[1].share = 1;
   cluster.groups = {{Collective::all_reduce, 4, 2, 20e-6, 8e9}};
   return cluster;
 }

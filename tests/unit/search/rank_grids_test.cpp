@@ -224,13 +224,16 @@ TEST(RankGrids, rivals_are_priced_for_the_linears_of_a_step_the_fastest_first) {
     return std::ranges::find(list, "ZeRO-3", &Rival::name)->seconds;
   };
   EXPECT_DOUBLE_EQ(zero_3(3), 3 * zero_3(1));
-  // Within a host Megatron's x has 300 GB/s; 25 GB/s are what each of four data groups has.
+  // Within a host Megatron's x has 300 GB/s; 25 GB/s are what each of four data groups has; of both
+  // programs reach a share.
+  const double within = planned.cluster.levels[0].reached(300e9),
+               between = planned.cluster.levels[1].reached(25e9);
   const AxisNumbers sent = axonn_by_axis({.x = 4, .y = 1, .z = 1, .data = 4}, [&] {
     auto quarter = linears;
     for (Linear& linear : quarter) linear.m /= 4;
     return quarter;
   }());
-  const double expected = 4 * (sent.x / 300e9 + sent.data / 25e9);
+  const double expected = 4 * (sent.x / within + sent.data / between);
   const auto megatron = std::ranges::find(rivals, "Megatron (x 4, data 4)", &Rival::name);
   EXPECT_NEAR(megatron->seconds, expected, 1e-9 * expected);
 }
