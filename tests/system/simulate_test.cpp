@@ -1,6 +1,7 @@
 // `simulate` through the binary: what it prints, what it leaves, how it ends.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <utility>
 
 #include "base/file.h"
@@ -90,6 +91,29 @@ TEST_F(Simulated, axonns_shares_of_the_peak_are_within_15_percent_of_its_table) 
     const Json json = json_of(format("configs/paper/gpt-{}.yaml --machine perlmutter-40gb", size));
     EXPECT_NEAR(number(json, "hfu"), published, 0.15 * published) << size;
   }
+}
+
+/// ATP, table 3 without chunks, in units of 2^40: M4 has set what the files of IC1 and IC4 say of
+/// elements and ports.
+TEST_F(Simulated, atps_tflops_are_within_a_quarter_of_its_table_and_on_nvswitch_within_15_percent) {
+  struct Row {
+    int hidden, heads;
+    std::array<double, 4> published;  // on IC1 to IC4
+  };
+  for (const Row& row :
+       {Row{4096, 32, {3.45, 42.82, 97.45, 15.31}}, Row{8192, 64, {6.68, 73.61, 151.98, 22.47}},
+        Row{12288, 96, {10.71, 96.83, 178.19, 32.52}}})
+    for (std::size_t i = 0; i < row.published.size(); ++i) {
+      const Json json = json_of(format(
+          "configs/paper/atp-m4.yaml --machine atp-ic{} --ranks 8 --set model.hidden_size={} "
+          "--set model.num_attention_heads={}",
+          i + 1, row.hidden, row.heads));
+      const double published = row.published[i] * 0x1p40 / 1e12;
+      const bool is_nvswitch = i == 2;
+      EXPECT_NEAR(number(json, "model_tflops_of_rank"), published,
+                  (is_nvswitch ? 0.15 : 0.25) * published)
+          << row.hidden << " on IC" << i + 1;
+    }
 }
 
 TEST_F(Simulated, a_job_that_someone_sent_has_the_price_of_its_configuration) {
