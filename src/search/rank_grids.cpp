@@ -338,6 +338,7 @@ class Ranker {
       of.push_back(i);
     }
     std::vector<std::size_t> cut_in_vain(specs.size());
+    std::vector<std::string> refused(specs.size());
     std::vector<std::vector<CountedGrid>> found(specs.size() + 1);
     const auto count = [&](const plan::PlanSpec& spec) {
       CountedGrid grid = GridCounter(question_, graphs, answer_.memory_bytes).run(spec);
@@ -356,7 +357,13 @@ class Ranker {
       for (const plan::PlanSpec& spec : searched.specs) found[i].push_back(count(spec));
       counted[of[i]].plan.is_searched_too = searched.finds_strategys;
       cut_in_vain[i] = searched.cut_in_vain;
+      refused[i] = searched.refused;
     });
+    for (const std::string& why : refused) {
+      if (why.empty()) continue;
+      ++answer_.not_searched;
+      answer_.not_searched_as = why;
+    }
     for (const std::size_t cut : cut_in_vain)
       answer_.cut_in_vain = std::max(answer_.cut_in_vain, cut);
     if (question_.given) found.back().push_back(count(*question_.given));

@@ -113,6 +113,8 @@ struct Answer {
   /// The most parameters of a layout that was searched for that have all been cut, where memory
   /// still had no room.
   std::size_t cut_in_vain = 0;
+  std::int64_t not_searched = 0;        // grids on which a problem is too large to be solved
+  std::string not_searched_as;          // why one of them is not
   std::int64_t orders = 0;              // plans priced, all orders of ranks with other groups
   std::vector<plan::Problem> problems;  // of the grids that are not legal, each kind once
   double memory_bytes = 0;              // that a rank has

@@ -16,6 +16,8 @@ namespace fourfold::search {
 namespace {
 
 constexpr const char* searched = "searched";
+/// The skip connections of a U-Net make tables of many ops.
+constexpr solve::Limits limits{.or_near = true};
 
 /// The layout of the strategy, if it has one on the grid.
 std::optional<plan::Layout> strategys_layout(const graph::ModelGraphs& model, plan::PlanSpec spec,
@@ -68,8 +70,9 @@ class GridSearch {
   }
 
   std::variant<SearchedPlans, plan::Infeasible> run() {
-    auto chosen = choose_layouts(train_, start_, setting_, pricer_, solve::usual_solver);
+    auto chosen = choose_layouts(train_, start_, setting_, pricer_, solve::usual_solver, limits);
     if (auto* infeasible = std::get_if<plan::Infeasible>(&chosen)) return std::move(*infeasible);
+    if (auto* refused = std::get_if<solve::Refused>(&chosen)) found_.refused = refused->reason;
     if (const auto* layouts = std::get_if<std::vector<ChosenLayout>>(&chosen))
       for (const ChosenLayout& one : *layouts) {
         if (has_room(one.layout))
@@ -97,10 +100,11 @@ class GridSearch {
   std::variant<SearchedPlans, plan::Infeasible> add_one_that_fits() {
     LayoutSetting setting = setting_;
     setting.hidden_share = *too_large_;
-    FitOutcome outcome =
-        choose_layout_that_fits(train_, start_, setting, pricer_, solve::usual_solver,
-                                [&](const plan::Layout& layout) { return has_room(layout); });
+    FitOutcome outcome = choose_layout_that_fits(
+        train_, start_, setting, pricer_, solve::usual_solver,
+        [&](const plan::Layout& layout) { return has_room(layout); }, limits);
     if (auto* infeasible = std::get_if<plan::Infeasible>(&outcome)) return std::move(*infeasible);
+    if (auto* refused = std::get_if<solve::Refused>(&outcome)) found_.refused = refused->reason;
     if (const auto* fitted = std::get_if<FittedLayout>(&outcome)) keep(fitted->chosen.layout);
     if (const auto* nothing = std::get_if<NothingFits>(&outcome)) {
       keep(nothing->least.layout);

@@ -24,6 +24,8 @@ struct SearchedPlans {
   bool finds_strategys = false;
   /// So many parameters, all that there are, were cut where memory still had no room.
   std::size_t cut_in_vain = 0;
+  /// Why there was no search, where a problem is too large for any solver.
+  std::string refused;
 };
 
 /// The specs of the plans that are searched for on the grid and in the order of ranks of a spec,
@@ -31,9 +33,10 @@ struct SearchedPlans {
 /// computation costs nothing. In place of those that memory has no room for stands one for which it
 /// has, in which as few as will do of the largest parameters are cut; where there is none, the one
 /// that needs least. None where all are the strategy's own, or where a problem is too large for the
-/// solver. The search begins with the strategy's layout; where the grid has none, with weights that
-/// are whole. `fits`: whether memory has room for the plan of a spec. Requires a spec whose batch
-/// is divided. Infeasible where pins have a fault. Cost: that of choose_layouts.
+/// solvers: elimination, or where its tables would be too large "o2", which is not exact. The
+/// search begins with the strategy's layout; where the grid has none, with weights that are whole.
+/// `fits`: whether memory has room for the plan of a spec. Requires a spec whose batch is divided.
+/// Infeasible where pins have a fault. Cost: that of choose_layouts.
 std::variant<SearchedPlans, plan::Infeasible> searched_plans(
     const graph::ModelGraphs& model, const plan::PlanSpec& spec, Pricer& pricer,
     const std::function<bool(const plan::PlanSpec&)>& fits);

@@ -177,6 +177,12 @@ std::string never_ending(const search::Answer& answer) {
              search::shape_text(first.spec), first.never_ends));
 }
 
+std::string not_searched(const search::Answer& answer) {
+  if (answer.not_searched == 0) return "";
+  return wrapped(format("No layout was searched for on {}: {}.",
+                        counted(answer.not_searched, "grid"), answer.not_searched_as));
+}
+
 std::string rivals_text(const job::Ranking& ranking) {
   std::vector<std::string> rivals;
   for (const search::Rival& rival : ranking.rivals)
@@ -326,7 +332,7 @@ std::string ranking_text(const job::Ranking& ranking, std::size_t top,
       own_meshes, layouts));
   text += "\n" + table(ranking, top) + "\n" + reason(ranking) +
           stages_text(answer.plans[0], "plan 1") + left_out(ranking) + never_ending(answer) +
-          rivals_text(ranking);
+          not_searched(answer) + rivals_text(ranking);
   text += wrapped(how_found(answer)) + by_analogy(answer.plans[0], "plan 1");
   if (cost) text += wrapped(to_text(*cost));
   if (const std::string chart = front_chart(answer); !chart.empty()) text += "\n" + chart;

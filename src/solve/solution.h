@@ -67,6 +67,8 @@ struct Limits {
   double assignments = 2e7;           // that `exhaustive` tries
   double bytes = 2.0 * (1ULL << 30);  // of all tables of elimination
   int branches = 100'000;             // nodes of CBC's tree
+  /// Where the solver would need more than that, "o2" stands in for it, which is not exact.
+  bool or_near = false;
 };
 
 /// What is said where every assignment has a forbidden choice or pair.

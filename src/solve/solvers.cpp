@@ -50,7 +50,10 @@ const Solver& find_solver(std::string_view name) {
 
 Outcome solve(const Problem& problem, std::string_view solver, const Limits& limits) {
   require(fault_of(problem).empty(), "a problem that is solved has no fault");
-  return find_solver(solver).solve(problem, limits);
+  Outcome outcome = find_solver(solver).solve(problem, limits);
+  if (!limits.or_near || std::holds_alternative<Solution>(outcome)) return outcome;
+  Outcome near = solve_segments_again(problem, limits);
+  return std::holds_alternative<Solution>(near) ? near : outcome;
 }
 
 void raise_lower_bound(const Problem& problem, Solution& solution) {

@@ -23,7 +23,8 @@ inline constexpr std::string_view usual_solver = "elimination";
 /// Errors: UserError(bad_config) with the names that there are.
 const Solver& find_solver(std::string_view name);
 
-/// Solves a problem that has no fault. Equal problems have equal outcomes, with the same bits.
+/// Solves a problem that has no fault; a solution of another solver (Limits::or_near) says by its
+/// bound that it is not proved. Equal problems have equal outcomes, with the same bits.
 Outcome solve(const Problem& problem, std::string_view solver, const Limits& limits = {});
 
 /// Raises the lower bound of a solution that is not proved, by as much as raise_bound can.

@@ -67,8 +67,8 @@ GRIDS = {"a grid": {"parallel.tensor": "{x: 2, y: 2, z: 2}"}, "stages": {"parall
 # A model with tensors that the added collective brings, and larger ones.
 COLLECTIVE = "all_gather_direct"
 COLLECTIVE_CONFIG = "configs/gpt-tiny.yaml"
-GATHERING = {"model.hidden_size": 64, "train.global_batch_size": 16, "train.micro_batch_size": 2, "optimizer.lr": "1e-2", "run.device": "cpu",
-             "run.kernel_table": "builtin", "sample.tokens": 0}
+GATHERING = {"model.hidden_size": 64, "model.ffn_hidden_size": 512, "train.global_batch_size": 16, "train.micro_batch_size": 2,
+             "optimizer.lr": "1e-2", "run.device": "cpu", "run.kernel_table": "builtin", "sample.tokens": 0}
 GATHERING_GRIDS = {"four ranks that share weights": {"parallel.tensor": "{x: 1, y: 1, z: 4}"}, "a grid that gathers": GRIDS["a grid"]}
 MPIRUN = ["mpirun", "-np", "4", "--oversubscribe", "--bind-to", "none", "--allow-run-as-root"]
 DATA = {"synthetic": {"data.format": "synthetic"}, "raw": {"data.format": "raw", "data.path": "tokens.raw"}}

@@ -175,6 +175,15 @@ TEST(Solvers, refuse_what_has_no_assignment_and_what_is_too_large) {
             "use elimination, or o3");
 }
 
+TEST(Solvers, may_be_stood_in_for_by_o2_where_a_problem_is_too_large) {
+  const Problem large = long_chain(15, 4, 1);
+  const Solution near = std::get<Solution>(solve(large, "exhaustive", {.or_near = true}));
+  EXPECT_EQ(near, std::get<Solution>(solve(large, "o2")));
+  const Problem small = long_chain(5, 3, 1);
+  const Solution exact = std::get<Solution>(solve(small, "exhaustive", {.or_near = true}));
+  EXPECT_EQ(exact, std::get<Solution>(solve(small, "exhaustive")));
+}
+
 TEST(Solvers, an_unknown_name_is_told_which_there_are) {
   try {
     find_solver("eliminate");
