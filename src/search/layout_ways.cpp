@@ -231,6 +231,8 @@ void LayoutProblem::find_rests(std::size_t value) {
                 [&](const plan::FactorAxes& cuts) {
                   add_rest(value, sharding_of(cuts, shape, *setting_.mesh));
                 });
+  // An axis that is not open may cut it with padding, which the open ones cannot bring about.
+  if (rests_[value].empty()) add_rest(value, begun.rest);
   const auto cutting = setting_.cut.find(train_.values[value].name);
   if (cutting == setting_.cut.end() && !pinned_.never_whole.contains(train_.values[value].name))
     return;

@@ -88,5 +88,19 @@ TEST(FitLayout, tells_what_would_be_needed_where_nothing_fits) {
   EXPECT_TRUE(std::holds_alternative<FittedLayout>(limited.within(nothing.bytes)));
 }
 
+/// An axis that is left alone may cut with padding what no other choice of it divides.
+TEST(FitLayout, cuts_parameters_that_another_axis_cuts_with_padding) {
+  Sought sought(unet_on({.x = 2, .z = 2, .data = 2}));
+  for (const graph::Value& value : sought.train().values)
+    if (value.role == graph::ValueRole::parameter) sought.setting.cut[value.name] = Cutting::some;
+  const LayoutOutcome outcome = choose_layout(sought.train(), sought.start, sought.setting,
+                                              sought.pricer, solve::usual_solver);
+  const auto& chosen = std::get<ChosenLayout>(outcome);
+  for (const graph::Value& value : sought.train().values)
+    if (value.role == graph::ValueRole::parameter && value.shape.elements() % 2 == 0) {
+      EXPECT_FALSE(chosen.layout.parameters.at(value.name).rest.replicated()) << value.name;
+    }
+}
+
 }  // namespace
 }  // namespace fourfold::search
