@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "cli/bench_cuda.h"
+#include "cli/bench.h"
 #include "kernels/cuda/target.h"
 #include "measure/cuda/device_kernels.h"
 #include "measure/cuda_parts.h"
@@ -182,9 +182,11 @@ std::unique_ptr<CudaForThreads> open_cuda_for_threads() {
 namespace fourfold::cli {
 
 void bench_cuda(const BenchArguments& arguments) {
+  using kernels::cuda::FloatProducts;
   test::CountingDevice device;
-  bench_device_step(arguments, measure::cuda::device_kernels(device, float_products(arguments),
-                                                             arguments.seconds, {}));
+  const auto floats = arguments.dtype == "tf32" ? FloatProducts::tf32 : FloatProducts::full;
+  bench_device_step(arguments,
+                    measure::cuda::device_kernels(device, floats, arguments.seconds, {}));
 }
 
 }  // namespace fourfold::cli
